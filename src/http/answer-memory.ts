@@ -3,8 +3,8 @@ import { answerMemory, type MemoryBudget } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
 /**
- * The memory of one answer with long index lines, from a budget that all such answers of the process share. Released at
- * the latest when the response closes: after it was sent, or when its connection is lost.
+ * The memory of one answer with long index lines, from a budget that such answers share. Released at the latest when
+ * the response closes.
  */
 export class AnswerMemory {
   private readonly held;
@@ -22,8 +22,7 @@ export class AnswerMemory {
   }
 
   /**
-   * Takes memory for `bytes` more bytes, at once or after waiting for other answers. Must not be called again before it
-   * has resolved.
+   * Must not be called again before it has resolved.
    *
    * @throws ServiceError `client-aborted` if the response closes or `release` is called before the memory is granted.
    */
@@ -32,12 +31,10 @@ export class AnswerMemory {
     if (this.isReleased) throw new ServiceError('client-aborted', 'The client disconnected.');
   }
 
-  /** Releases `bytes` bytes, or all memory if less is held. */
   giveBack(bytes: number): void {
     this.held.giveBack(bytes);
   }
 
-  /** Releases all memory but `bytes` bytes. */
   shrinkTo(bytes: number): void {
     this.held.shrinkTo(bytes);
   }

@@ -10,13 +10,9 @@ export const REQUEST_ID_HEADER = {
 };
 
 interface Answer {
-  /**
-   * The class of the answer's body, with `@ApiProperty` members. Its `@ApiSchema` names the schema in the OpenAPI
-   * document.
-   */
   readonly body: Type;
   readonly example?: object;
-  /** Headers in addition to `X-Request-Id`. */
+  /** In addition to `X-Request-Id`. */
   readonly headers?: Readonly<Record<string, object>>;
 }
 
@@ -33,8 +29,8 @@ export const ApiAnswer = (status: number, description: string, { body, example, 
   );
 
 /**
- * Documents the JSON answer to a successful command: `{status: "success", <ids>, message}`. `ids` has example ids of
- * what was created, each under the name of its member, such as `role_id`. Default: no ids.
+ * Documents the JSON answer to a successful command: `{status: "success", <ids>, message}`. `ids` has example ids, each
+ * under the name of its member, such as `role_id`.
  */
 export const ApiSuccess = (
   status: 200 | 201,

@@ -5,7 +5,6 @@ import { REQUEST_ID_HEADER } from './api-answer.decorator.js';
 import { ErrorBody } from './api-bodies.js';
 import { ERROR_TABLE } from './error-table.js';
 
-/** The kinds of error that any operation can return, because they don't depend on the route. */
 const OF_EVERY_OPERATION = ['bad-request', 'request-timeout', 'too-many-requests', 'header-fields-too-large', 'internal'] as const;
 
 const RETRY_AFTER_HEADER = {
@@ -16,10 +15,7 @@ const LENGTH_HEADER = {
   'Content-Range': { description: '`bytes */` and the length of the file', schema: { type: 'string' as const } },
 };
 
-/**
- * Documents the error answers of an operation in the OpenAPI document: the given kinds of error, and those that any
- * operation can return. Each status is documented with the exact texts of its errors.
- */
+/** Documents the error answers of an operation in the OpenAPI document: the given kinds, and those of any operation. */
 export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorator {
   const textsByStatus = new Map<number, Set<string>>();
   for (const kind of [...kinds, ...OF_EVERY_OPERATION]) {

@@ -6,21 +6,19 @@ import { bodyPace } from './body-pace.js';
 import { declaredLength } from './request-head.js';
 
 /**
- * How many bytes of body content cost as much time as one byte of chunk framing. A chunk has at least five bytes of
- * framing. Node calls JavaScript once per chunk, which takes about as long as hashing 300 bytes.
+ * A chunk has at least five bytes of framing, and Node calls JavaScript once per chunk, which takes about as long as
+ * hashing 300 bytes.
  */
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives. A body counts as long if its declared length is over 64 KiB, or once it
- * has cost more than that. Each chunk of a long body waits for `BodyPace`, unless that grants the chunk at once. During
- * the wait, the socket is paused, so a waiting body causes no further work.
+ * Reads the body of a request as it arrives. Each chunk of a long body (declared with over 64 KiB, or costing more than
+ * that) waits for `BodyPace`, with the socket paused.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
   private readonly socketBytesBefore: number;
   private bytesRead = 0;
-  /** The estimated cost of the body so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
   private cost = 0;
 
   constructor(private readonly request: IncomingMessage) {
@@ -30,8 +28,8 @@ export class BodyArrival {
   }
 
   /**
-   * Takes all bytes that have arrived and weren't read yet. Resolves to these bytes; if the body is long, only after
-   * `BodyPace` has granted them. Resolves to null if there are none.
+   * Takes all bytes that have arrived and weren't read yet; null if there are none. Waits for `BodyPace` if the body is
+   * long.
    */
   async read(): Promise<Buffer | null> {
     const chunk = arrivedBytes(this.request);
@@ -49,14 +47,11 @@ export class BodyArrival {
     return this.isLong || this.cost > FREE_BYTES ? bodyPace.next(this, this.cost - cost) : undefined;
   }
 
-  /**
-   * Waits for `turn`, with the socket paused from the next tick until then. If Node went on reading, it could parse
-   * thousands of short chunks during the wait.
-   */
+  /** If Node went on reading, it could parse thousands of short chunks during the wait. */
   private async withoutReading(turn: Promise<void>): Promise<void> {
     const { socket } = this.request;
     let isOver = false;
-    // `request.read` has made Node resume the socket on the next tick. So the socket is paused only after that.
+    // `request.read` has made Node resume the socket on the next tick.
     nextTick(() => {
       if (!isOver) socket.pause();
     });
@@ -66,10 +61,7 @@ export class BodyArrival {
   }
 }
 
-/**
- * Reads all bytes of a request's body that have arrived and weren't read yet; null if there are none. From Node 26 on,
- * one call of `request.read()` returns only the first chunk of them.
- */
+/** From Node 26 on, one call of `request.read()` returns only the first chunk of them. */
 function arrivedBytes(request: IncomingMessage): Buffer | null {
   const first = request.read() as Buffer | null;
   if (first === null || request.readableLength === 0) return first;

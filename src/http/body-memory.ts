@@ -2,9 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** The most bytes that one UTF-16 unit of a text can take in JSON, for example as the escape `\u0001`. */
+/** For example the escape `\u0001`. */
 const MAX_BYTES_A_CHARACTER = 6;
-/** The smallest amount of memory that a body takes from the process's memory budget at once, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {
@@ -13,8 +12,7 @@ function assertConnected({ socket }: IncomingMessage): void {
 
 /**
  * The memory of a request body that is kept in memory as a whole: JSON, or the `additional_data` of a form. The first
- * 64 KiB of a body are free. Memory for further bytes is taken from the memory budget that all bodies of the process
- * share.
+ * 64 KiB are free; further memory is taken from the budget that all bodies of the process share.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -26,18 +24,15 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /**
-   * Whether the body holds memory of the shared budget, for which other requests may be waiting. The memory for its
-   * index line doesn't count.
-   */
+  /** The memory for its index line doesn't count. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
-   * Must be called after the file of a form has been read. From then on, memory for text is taken for the use `rest`
-   * instead of `text` (see `MemoryUse`), because the request may still hold memory for a part of the file. Exception:
-   * if text before the file holds memory at that time (`isHeld`), further memory is taken for `text` as before.
+   * Must be called after the file of a form has been read. Memory for text is then taken for the use `rest` (see
+   * `MemoryUse`), because the request may still hold memory for a part of the file. Exception: if text before the file
+   * holds memory (`isHeld`), further memory is taken for `text` as before.
    */
   passFile(): void {
     if (this.isHeld) return;
@@ -46,8 +41,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory from the shared budget until the body has enough for `bytes` bytes in total. Returns undefined if the
-   * body has enough already, or the memory was available at once. Otherwise resolves when the memory is granted.
+   * Takes memory until the body has enough for `bytes` bytes in total. Returns undefined if it has that at once;
+   * otherwise resolves when the memory is granted.
    *
    * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */
@@ -59,8 +54,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory for the line of the upload index that will contain `text`: six bytes per UTF-16 unit, or none if
-   * `text` has at most 64 Ki units. Returns and throws like `growTo`.
+   * Takes memory for the index line that will contain `text`, unless that has at most 64 Ki units. Returns and throws
+   * like `growTo`.
    */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;
@@ -68,15 +63,11 @@ export class BodyMemory {
     return this.take(this.line, text.length * MAX_BYTES_A_CHARACTER);
   }
 
-  /**
-   * Keeps memory for at most `bytes` bytes of the body, and releases the rest of the body's memory. The memory for the
-   * index line is kept.
-   */
+  /** Releases memory until the body has it for at most `bytes` bytes. The memory for the index line is kept. */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }
 
-  /** Releases all memory of the body and its index line. Idempotent. */
   release(): void {
     this.held?.release();
     this.line?.release();

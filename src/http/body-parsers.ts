@@ -3,8 +3,8 @@ import type { Express, RequestHandler } from 'express';
 import { type ExpressLayer, layersOf } from './route-table.js';
 
 /**
- * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. Like Nest, this
- * module recognizes a parser by the name of its function.
+ * The functions that parse bodies in body-parser (which Express and Nest use) and multer. Nest recognizes parsers by
+ * these names too.
  */
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
@@ -20,8 +20,7 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
-    // The limited parser keeps the name of the original one, because Nest would register a parser of its own if it
-    // found none with that name.
+    // Nest would register a parser of its own if it found none with the original's name.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }
 }

@@ -1,18 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { trimBlanks } from '../common/text.js';
 
-/** The bytes of a representation to send: from offset `first` to offset `last`, both included. */
+/** Offsets in a representation, both included. */
 export interface RequestedRange {
   readonly first: number;
   readonly last: number;
 }
 
 /**
- * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2).
- *
- * Undefined if the whole representation is to be sent: for a method other than GET, without `Range`, if `If-Range`
- * names another representation or is a date, and if `Range` is malformed, has another unit than bytes, or asks for
- * several ranges. RFC 9110 allows a server to ignore such a `Range`.
+ * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2). Undefined if the whole
+ * representation is to be sent, for example if `If-Range` names another one, or `Range` is malformed or asks for
+ * several ranges, which a server may ignore.
  *
  * @param length the length of the representation, in bytes.
  * @param etag the strong entity tag of the representation.
@@ -34,8 +32,7 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
 }
 
 /**
- * Whether the request's `If-None-Match` (RFC 9110, 13.1.2) says that the client already has the representation: it
- * contains the entity tag `etag`, weak or strong, or is `*`.
+ * Whether `If-None-Match` (RFC 9110, 13.1.2) says that the client already has the representation with this entity tag.
  */
 export function isCached({ headers }: IncomingMessage, etag: string): boolean {
   const field = headers['if-none-match'];

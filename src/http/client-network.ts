@@ -1,20 +1,16 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/**
- * Separates an IPv4 address, or an IPv6 address in brackets, from the port after it, if there is one. Some proxies
- * append the port to the address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`.
- */
+/** Some proxies append the port to the address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
 const WITH_PORT = /^(?:\[(.*)\]|([^:]*))(?::\d+)?$/;
 const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;
 const MAX_LENGTH = 64;
 
 /**
- * The network by which limits of requests and logins identify a client: its IPv4 address, also if that is mapped to
- * IPv6 (`::ffff:192.0.2.1`), or the /64 prefix of its IPv6 address, because one host may use the whole /64 (RFC 4291,
- * section 2.5.4).
+ * The network by which limits identify a client: its IPv4 address, also if that is mapped to IPv6 (`::ffff:192.0.2.1`),
+ * or the /64 prefix of its IPv6 address, because one host may use the whole /64 (RFC 4291, section 2.5.4).
  *
- * @param address the client's address as reported by the connection or a trusted proxy. For text that isn't an address,
- * at most 64 characters of it are returned.
+ * @param address as reported by the connection or a trusted proxy. Of text that isn't an address, at most 64 characters
+ * are returned.
  */
 export function clientNetwork(address = ''): string {
   const match = WITH_PORT.exec(address);
@@ -24,11 +20,10 @@ export function clientNetwork(address = ''): string {
   return isIPv6(host) ? `${prefix(host)}::/64` : host.slice(0, MAX_LENGTH);
 }
 
-/** The last 32 bits of an IPv6 address as an IPv4 address, and a zone: no part of the prefix. */
+/** The last 32 bits of an IPv6 address, written as an IPv4 address. */
 const IPV4_TAIL = /[\d.]*\.[\d.]*$/;
 const ZONE = /%.*$/;
 
-/** The first four groups of an IPv6 address (64 bits), each without leading zeros. */
 function prefix(address: string): string {
   const [head = [], tail] = address.replace(ZONE, '').replace(IPV4_TAIL, '0:0').split('::').map((part) => part.split(':').filter(Boolean));
   const omitted = tail === undefined ? 0 : 8 - head.length - tail.length;

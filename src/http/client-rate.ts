@@ -2,26 +2,19 @@ import { FREE_BYTES, type MemoryBudget, processMemory } from '../common/memory-b
 import { ServiceError } from '../common/service-error.js';
 import type { BodyMemory } from './body-memory.js';
 
-/** The lowest rate allowed to a client while other requests wait for memory, in bytes per millisecond. */
+/** In bytes per millisecond. */
 const MIN_RATE = 16;
-/**
- * How long a client may lag behind MIN_RATE, in milliseconds. Only time that the service spends waiting for the client
- * counts.
- */
 const PATIENCE_MS = 5_000;
 
 /**
- * Checks the rate at which a client sends a request body. The rate matters only while another request has been waiting
- * for memory for over a second, and this body may hold some of that memory. Only time that the service spends waiting
- * for the client counts.
+ * Checks the rate at which a client sends a request body. It matters only while another request has been waiting for
+ * memory for over a second, and this body may hold some of that memory. Only time that the service spends waiting for
+ * the client counts.
  */
 export class ClientRate {
   private receivedBytes = 0;
   private leftMs = PATIENCE_MS;
 
-  /**
-   * @param memory the memory of a body that is kept in memory as a whole; undefined for a body that is only streamed.
-   */
   constructor(
     private readonly memory: BodyMemory | undefined,
     private readonly budget: MemoryBudget = processMemory,
@@ -33,10 +26,10 @@ export class ClientRate {
   }
 
   /**
-   * Must be called after the service has waited for bytes of the client, with the duration of the wait.
+   * Must be called after each wait for bytes of the client.
    *
    * @throws ServiceError `request-timeout` when the client has fallen more than PATIENCE_MS behind MIN_RATE since the
-   * rate last began to matter (see `ClientRate`).
+   * rate last began to matter.
    */
   waited(milliseconds: number): void {
     if (!this.isWatched || !this.budget.isShort) {
@@ -47,7 +40,7 @@ export class ClientRate {
     if (this.leftMs < 0) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 
-  /** Whether this body may hold memory that other requests wait for: its own, or that of a part of its file. */
+  /** Whether this body may hold memory that others wait for: its own, or that of a part of its file. */
   get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;
     return mayHavePart || this.memory?.isHeld === true;

@@ -6,7 +6,6 @@ const LENGTHS = { 'sha-256': 32, 'sha-512': 64 } as const;
 
 export type DigestAlgorithm = keyof typeof LENGTHS;
 
-/** A digest that the client expects the bytes of its request to have. */
 export interface ExpectedDigest {
   readonly algorithm: DigestAlgorithm;
   readonly value: Buffer;
@@ -27,13 +26,12 @@ const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(LENGTHS
 const invalid = (message: string): ServiceError => new ServiceError('invalid-digest', message);
 
 /**
- * Parses the value of a header with digests, such as Content-Digest: a dictionary of byte sequences (RFC 9530, section
- * 2; RFC 8941). Ignores other algorithms than sha-256 and sha-512. If an algorithm is repeated, its last digest counts.
+ * Parses the value of a header with digests, such as Content-Digest (RFC 9530, section 2; RFC 8941). Ignores other
+ * algorithms than sha-256 and sha-512. If an algorithm is repeated, its last digest counts.
  *
- * @param field the header's value as Node reports it, with repeated headers joined by commas. Undefined means no
- * digests.
- * @throws ServiceError `invalid-digest` when the value isn't such a dictionary, a base64 text isn't canonical, or a
- * digest doesn't have its algorithm's length.
+ * @param field as Node reports it, with repeated headers joined by commas.
+ * @throws ServiceError `invalid-digest` when the value isn't a dictionary of byte sequences, a base64 text isn't
+ * canonical, or a digest doesn't have its algorithm's length.
  */
 export function parseDigestField(field: string | undefined): ExpectedDigest[] {
   const text = trimBlanks(field ?? '');
@@ -60,7 +58,7 @@ function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ..
 }
 
 /**
- * Yields the bytes unchanged. After the last byte, compares their digests with the expected ones.
+ * Yields the bytes unchanged.
  *
  * @throws ServiceError `digest-mismatch` after the last byte, when a digest differs.
  */
@@ -73,22 +71,14 @@ export async function* verified(bytes: AsyncIterable<Buffer>, expected: readonly
   digest.end();
 }
 
-/**
- * Compares the digests of bytes with the expected ones.
- *
- * @throws ServiceError `digest-mismatch` when one of them differs.
- */
+/** @throws ServiceError `digest-mismatch` when one of them differs. */
 export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDigest[]): void {
   const digest = new ExpectedDigests(expected);
   digest.add(bytes);
   digest.end();
 }
 
-/**
- * The value of a header with digests (RFC 9530, section 2) that has only a sha-256.
- *
- * @param sha256 the sha-256 in hex.
- */
+/** The value of a header with digests (RFC 9530, section 2) for a sha-256 in hex. */
 export const sha256Field = (sha256: string): string => `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`;
 
 class ExpectedDigests {
@@ -102,7 +92,6 @@ class ExpectedDigests {
     for (const { hash } of this.hashes) hash.update(chunk);
   }
 
-  /** @throws ServiceError `digest-mismatch` unless the added bytes have all of the expected digests. */
   end(): void {
     if (!this.hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
   }

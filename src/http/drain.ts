@@ -6,9 +6,8 @@ const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
 
 /**
- * Reads and discards what the client still sends of a request that was answered early. Stops at the end of the request,
- * after 64 MiB, after five seconds, or when the connection is lost. Closing the connection at once would reset it, and
- * the client might never read the answer.
+ * Discards what the client still sends of a request that was answered early, for at most 64 MiB and five seconds.
+ * Closing the connection at once would reset it, and the client might never read the answer.
  *
  * @returns whether the request has arrived completely, so that the connection can be reused.
  */
@@ -46,9 +45,8 @@ export function drain(request: IncomingMessage): Promise<boolean> {
 }
 
 /**
- * Sends a last text on a connection and closes the sending side. Discards what the client still sends. Destroys the
- * connection after 64 MiB or five seconds if the client hasn't closed it by then. Whatever arrives from now on isn't
- * parsed as HTTP.
+ * Sends a last text on a connection, closes the sending side, and discards what the client still sends. Destroys the
+ * connection after 64 MiB or five seconds.
  */
 export function closeAfterDrain(socket: Socket, text = ''): void {
   let bytes = 0;

@@ -1,8 +1,7 @@
 import type { ErrorKind } from '../common/service-error.js';
 
 /**
- * The HTTP status and the text of the answer for each kind of error. They follow part 7 of the service interface,
- * except for kinds that the interface doesn't define.
+ * The status and text of the answer for each kind of error, from part 7 of the service interface if that defines it.
  */
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },

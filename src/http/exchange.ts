@@ -10,56 +10,34 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** One request and its response, with the state that Node and Express don't keep. */
 export interface Exchange {
   readonly requestId: string;
-  /** When the request's head had arrived, on the clock of `performance.now()`. */
+  /** When the request's head had arrived, by `performance.now()`. */
   readonly startedAt: number;
   readonly request: IncomingMessage;
-  /** The requested path, cut to 256 characters. Kept because Express changes the URL of the request. */
+  /** Cut to 256 characters. Kept because Express changes the URL of the request. */
   readonly path: string;
   readonly response: ServerResponse;
-  /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
+  /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
-  /**
-   * Handles this request, or answers it with an error, when the connection's previous exchange is over, unless the
-   * connection is lost. Undefined from then on, and for a request that doesn't have to wait.
-   */
+  /** Called when the connection's previous exchange is over, unless the connection is lost. */
   onTurn?: (() => void) | undefined;
-  /** Whether the response has been sent, or the connection was lost before that. */
   isOver?: boolean;
-  /**
-   * True once `arrivedJson` has read the whole body, although `request.complete` of Node may still be false. Not set by
-   * other readers.
-   */
+  /** Whether `arrivedJson` has read the whole body, although `request.complete` may still be false. */
   isRead?: boolean;
-  /**
-   * True once `sendErrorJson` has written its whole answer while the client might still be sending its request. The
-   * response is ended later, when `drain` has ended.
-   */
+  /** Whether the whole answer was written while the client might still be sending. The response ends after `drain`. */
   isAnsweredEarly?: boolean;
-  /**
-   * When the request's line was written to the log, on the clock of `performance.now()`; undefined before. The line is
-   * written when the exchange is over, or earlier, if the request is answered with an error of the HTTP parser.
-   */
+  /** When the request was logged, by `performance.now()`; undefined before. */
   endedAt?: number;
-  /** The id of the trace to which the request belongs, for the log. Undefined if the request isn't traced. */
   traceId?: string;
-  /** The customer whose uploads the request is about, as soon as it is known. */
   customerId?: string;
-  /** Why the request was refused or failed, for the log. Set by `answerError`; undefined before. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
 export type EndedExchange = Exchange & { readonly endedAt: number };
 
-/**
- * The server emits this event, with an `EndedExchange`, when the response has been sent, or when the connection was lost
- * before that.
- */
+/** The server emits this event, with an `EndedExchange`, when the response was sent or the connection was lost. */
 export const EXCHANGE_END = 'exchangeEnd';
 
-/**
- * The property that holds the exchange of a request, or the latest exchange of a connection. A WeakMap would cost far
- * more in garbage collection.
- */
+/** A WeakMap would cost far more in garbage collection. */
 const EXCHANGE = Symbol('exchange');
 interface InExchange {
   [EXCHANGE]?: Exchange;
@@ -90,16 +68,15 @@ export function noteCustomer(request: IncomingMessage, customerId: string | unde
 /** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
-/** The member of a `LogEntry` that has the customer whose uploads the request is about. */
+/** The key of the customer in a `LogEntry`. */
 export const CUSTOMER_ID = Symbol('customerId');
 
 /**
- * A line of the log with members, for Nest's logger. Loggers that write JSON get the members. Nest's own logger would
- * print a plain object over many lines, but prints this one as one line: the message, and the members that aren't
- * undefined.
+ * A line of the log with members, for Nest's logger. Loggers that write JSON get the members, and Nest's own prints one
+ * line.
  *
  * The customer of a request isn't among the members, because customers may be households, whose data is personal. A
- * logger must read CUSTOMER_ID to get it. The service's logger does so only with `LOG_CUSTOMERS`.
+ * logger must read CUSTOMER_ID to get it.
  */
 export class LogEntry {
   declare readonly msg: string;
@@ -119,9 +96,8 @@ export class LogEntry {
 }
 
 /**
- * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation. The status is
- * `response.statusCode`, which Nest has set, for example from `@HttpCode`. Handlers call this function instead of
- * returning the object, because an interceptor of the application could change what a handler returns.
+ * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation. Handlers call this function instead
+ * of returning the object, because an interceptor of the application could change that.
  */
 export function sendJson(response: ServerResponse, body: object): void {
   const json = Buffer.isBuffer(body) ? body : JSON.stringify(body);
@@ -132,10 +108,7 @@ export function sendJson(response: ServerResponse, body: object): void {
   response.end(json);
 }
 
-/**
- * Sends the JSON answer of an error. If the client is still sending its request, reads and discards the rest of the
- * request (`drain`) before ending the response, and closes the connection if not all of the rest arrives.
- */
+/** Sends the JSON answer of an error. If the client is still sending its request, the response ends after `drain`. */
 export function sendErrorJson(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);
   response.statusCode = status;
@@ -146,8 +119,7 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
     response.end(body);
     return;
   }
-  // The answer's body is written at once. But the response ends only after the rest of the request was drained, because
-  // Node may close the connection when the response ends.
+  // The response ends only after the rest of the request was drained, because Node may then close the connection.
   response.write(body);
   if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
@@ -158,9 +130,8 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
 }
 
 /**
- * Breaks the connection of a response if its client reads nothing for `idleTimeoutMs`, in milliseconds, although bytes
- * wait for it. So a client that doesn't read its answer can't keep it in memory. The time in which the service has
- * nothing to send doesn't count.
+ * Breaks the connection of a response if its client reads nothing for `idleTimeoutMs` although bytes wait for it. So a
+ * client that doesn't read its answer can't keep it in memory.
  */
 export function breakIfUnread(response: ServerResponse, idleTimeoutMs: number): void {
   response.setTimeout(idleTimeoutMs, () => {

@@ -12,26 +12,16 @@ import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
-/**
- * The error in Node's event `clientError`, most often of the HTTP parser. `rawPacket` is the last packet that the
- * connection received, if Node still has it.
- */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-/** For each connection, the number of requests that wait for an earlier request's answer. */
 const waiting = new WeakMap<Socket, number>();
-/**
- * How many requests may wait on one connection. One read from a socket can't contain that many, and nothing more is
- * read while requests wait.
- */
+/** One read from a socket can't contain that many, and nothing more is read while requests wait. */
 const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
 /**
- * Returns the function that receives each request. This function begins an `Exchange` for the request, which gives the
- * request an id and a line in the log. It refuses a request with an invalid head, and passes other requests to the
- * handlers that the server had when `receiver` was called. Requests of a connection that it receives pipelined are
+ * Passes valid requests to the handlers that the server has now. Requests that a connection receives pipelined are
  * handled one after the other.
  */
 function receiver(server: Server): Receive {
@@ -39,8 +29,7 @@ function receiver(server: Server): Receive {
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
-      // With an invalid head, a proxy in front of the service may disagree about where the request ends. So the
-      // connection isn't reused.
+      // A proxy in front of the service may disagree about where such a request ends, so the connection isn't reused.
       response.setHeader('Connection', 'close');
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
@@ -53,8 +42,7 @@ function receiver(server: Server): Receive {
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // While the service stops, the server no longer listens, and each connection is closed after its next answer.
-    // Otherwise a client that never pauses could keep its connection open forever.
+    // While the service stops, a client that never pauses could otherwise keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       exchange.isOver = true;
@@ -70,10 +58,6 @@ function receiver(server: Server): Receive {
   };
 }
 
-/**
- * Calls `exchange.onTurn` after the connection's previous exchange, `before`, has ended, unless the connection was lost
- * by then. Pauses the connection while requests wait on it. Destroys it if more than MAX_WAITING requests wait.
- */
 function waitForTurn(exchange: Exchange, before: Exchange): void {
   const { response, request: { socket } } = exchange;
   const count = (waiting.get(socket) ?? 0) + 1;
@@ -83,10 +67,9 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
   before.response.once('close', () => {
     const others = (waiting.get(socket) ?? 1) - 1;
     waiting.set(socket, others);
-    // Node resumes the socket after each answer, so the socket is paused again if more requests wait.
+    // Node resumes the socket after each answer.
     if (others > 0) socket.pause();
-    // The next request is handled in a later iteration of the event loop, so that other connections are served in
-    // between. A client may send a thousand requests at once.
+    // A client may send a thousand requests at once: other connections are served in between.
     setImmediate(() => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
@@ -100,8 +83,7 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
 
 /**
  * For an application of which the service is only a part. Gives the requests for which `isChosen` is true a request id
- * and a line in the log, and refuses chosen requests with an invalid head. A chosen request that waits for `100
- * Continue` gets it when its body is read. All other requests are handled as if this function hadn't been called.
+ * and a line in the log, and refuses those with an invalid head. Other requests aren't touched.
  */
 export function guardRoutes(server: Server, isChosen: (request: IncomingMessage) => boolean): void {
   const receive = receiver(server);
@@ -131,24 +113,21 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 }
 
 /**
- * For an application that is the service as a whole. Receives all requests as `receiver` describes. Also handles what
- * Node's HTTP server would otherwise handle by itself, so that these answers have the interface's form and a request id
- * too: requests that the parser refuses, CONNECT, and `Expect`.
+ * For an application that is the service as a whole. Like `guardRoutes` for all requests. Also answers what Node's HTTP
+ * server would otherwise answer by itself: requests that the parser refuses, CONNECT, and `Expect`.
  */
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
 
-  // Node needn't check Host, because `requestHeadDefect` does. The number of headers isn't limited, because Node would
-  // drop those over the limit, even one that frames the body, such as Content-Length. The total size of the headers is
-  // limited anyway.
-  // Half-open connections let a client close its side after sending its request and still get the answer.
+  // `requestHeadDefect` checks Host. Node would drop headers over a maximum number, even one that frames the body, such
+  // as Content-Length; their total size is limited anyway. Half-open connections let a client close its side after
+  // sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     receive(request, response, true);
   });
-  // A request with an unknown expectation in `Expect` is handled as if it had none (allowed by RFC 9110, section
-  // 10.1.1).
+  // An unknown expectation is ignored (allowed by RFC 9110, section 10.1.1).
   server.on('checkExpectation', receive);
   server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
@@ -166,10 +145,6 @@ export function guardHttpEdge(server: Server): void {
   });
 }
 
-/**
- * The request id for a request that the HTTP parser refused: the `X-Request-Id` in the refused packet, if the packet
- * has exactly one, which is valid and isn't the id of the connection's latest request. Otherwise a new id.
- */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));
   const found = lines.map((line) => trimBlanks(line.slice(line.indexOf(':') + 1)));
@@ -183,11 +158,8 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 }
 
 /**
- * Answers a request for which Node has no response object: one that the HTTP parser refused, or a CONNECT. If the
- * connection has had no request, the error is answered at once. If the connection's latest request has arrived
- * completely or was answered completely, the error is about a later request, and is answered after the latest one was
- * answered. Otherwise the error is about the latest request itself, and is sent as its answer. But if another answer to
- * the latest request has begun, the connection is closed without a further answer.
+ * If the connection's latest request has arrived completely, the error is about a later request, and is answered after
+ * it. Otherwise the error is about the latest request itself.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -198,8 +170,7 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
       answerSocket(socket, kind, requestId);
     });
   } else if (before.isAnsweredEarly) {
-    // The whole answer was written. Node's own listener for `finish` is removed, because it could close the connection
-    // at once.
+    // Node's own listener for `finish` could close the connection at once.
     before.response.removeAllListeners('finish').end();
     closeAfterDrain(socket);
   } else if (before.response.headersSent) {
@@ -211,7 +182,6 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
   }
 }
 
-/** Answers a request whose rest the HTTP parser refused. This answer takes the place of the handler's answer. */
 function answerInstead(exchange: Exchange, socket: Socket, kind: ErrorKind): void {
   logExchange(exchange, ERROR_TABLE[kind].status, parserRefusal(kind));
   sendByHand(socket, kind, exchange.requestId);
@@ -219,9 +189,6 @@ function answerInstead(exchange: Exchange, socket: Socket, kind: ErrorKind): voi
 
 const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP parser' });
 
-/**
- * Answers a request that has no `Exchange`, because the HTTP parser refused it or because it is a CONNECT, and logs it.
- */
 function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void {
   logger.log(new LogEntry({ msg: 'request', requestId, status: ERROR_TABLE[kind].status, ...parserRefusal(kind) }));
   sendByHand(socket, kind, requestId);
@@ -254,11 +221,7 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
   logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, customerId));
 }
 
-/**
- * Called when the response was sent or the connection was lost. Logs the request, unless that was done before. If the
- * request was answered before it had arrived completely, reads and discards the rest (`drain`), so that the connection
- * can be reused. Closes the connection if the request stays incomplete.
- */
+/** The rest of a request that was answered early is drained, so that the connection can be reused. */
 function endExchange(exchange: Exchange): void {
   const { refusal, request, response, isRead } = exchange;
   const status = response.headersSent ? response.statusCode : undefined;

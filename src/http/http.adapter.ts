@@ -4,16 +4,12 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
 /**
- * How many bytes of a request body Node buffers before it stops reading from the socket. One read from the socket (64
- * KiB) can contain about 10,000 chunks of one byte, whose content already exceeds this limit. So Node stops after one
- * such read, until `BodyPace` grants the bytes.
+ * One read from the socket (64 KiB) can contain about 10,000 chunks of one byte, whose content already exceeds this
+ * limit. So Node stops after one such read, until `BodyPace` grants the bytes.
  */
 const HIGH_WATER_MARK = 4 * 1024;
 
-/**
- * Express configured for the service interface: paths match exactly (case and trailing slash), Express adds no
- * `X-Powered-By` or `ETag`, and its query parser is the simple one.
- */
+/** Express configured for the service interface: for example, paths match exactly (case and trailing slash). */
 export class HttpAdapter extends ExpressAdapter {
   constructor() {
     const instance = express();
@@ -24,7 +20,7 @@ export class HttpAdapter extends ExpressAdapter {
 
   /**
    * Makes Node create its requests and responses as Express objects. Otherwise Express would change the prototype of
-   * each of these objects, and code that handles them would run several times slower.
+   * each, and code that handles them would run several times slower.
    *
    * @throws Error when the option `httpsOptions` is set.
    */

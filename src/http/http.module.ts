@@ -20,9 +20,7 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 
 /**
  * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
- * keeps the application's body parsers from its body. If the service is only a part of a team's application, other
- * requests aren't touched. With `WholeApplicationModule`, every request gets an id, a log line and a check of its head,
- * even one for an unknown path, and the service also answers requests that the HTTP parser refuses.
+ * keeps the application's body parsers from its body. With `WholeApplicationModule`, prepares every request.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
@@ -57,14 +55,13 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   };
 
   /**
-   * Runs after Nest has registered all routes. Nest's last handlers, for unknown paths and errors, only handle paths
-   * below the global prefix. So if the application is the service as a whole, handlers for all other paths are added.
+   * Nest's last handlers, for unknown paths and errors, only handle paths below the global prefix. So if the
+   * application is the service as a whole, handlers for all other paths are added.
    */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     this.routes.read(express);
-    // The body parsers of the application parse a body only if the request isn't for the service. If the application is
-    // the service as a whole, the body of a request for an unknown path stays unread too.
+    // If the application is the service as a whole, the body of a request for an unknown path stays unread too.
     const isParsed = (request: IncomingMessage): boolean => (this.isWhole ? this.routes.isOther(request) : !this.routes.isService(request));
     limitBodyParsers(express, isParsed);
     if (!this.isWhole) return;

@@ -16,21 +16,11 @@ import { assertDeclaredLength, contentCoding, declaredLength, hasBody } from './
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/**
- * How much longer than `maxBytes` a compressed body is allowed to be, in bytes, because it can be longer than its
- * decoded content.
- */
+/** A compressed body can be longer than its decoded content. */
 const CODING_OVERHEAD_BYTES = 65_536;
 
-/**
- * The longest JSON body that is parsed at once, in bytes after decoding. A longer body is parsed in steps as it
- * arrives.
- */
+/** A longer body, after decoding, is parsed in steps as it arrives. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/**
- * How many bytes of a long JSON body are parsed in one step. After a step, other requests get their turns only if this
- * body's turn of about 5 ms is over (`Turns`).
- */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;
@@ -46,8 +36,7 @@ type Chunks = AsyncGenerator<Buffer, void, undefined>;
 const isJsonCoding = (coding: string): coding is Coding => Object.hasOwn(DECODERS, coding);
 
 /**
- * Checks the Content-Length and Content-Encoding of a JSON body. A compressed body is allowed 64 KiB more than
- * `maxBytes`, because it can be longer than its decoded content.
+ * Checks the Content-Length and Content-Encoding of a JSON body.
  *
  * @throws ServiceError `payload-too-large`; `unsupported-media-type` for an unknown Content-Encoding.
  */
@@ -61,32 +50,26 @@ export interface JsonLimits extends RequestBodyLimits {
   readonly memory: BodyMemory;
 }
 
-/** A JSON object in a request's body. Possibly, only the beginning of the body has been read so far. */
 export interface JsonObject {
-  /**
-   * The members that the caller wanted, by name. If `bytes` is defined, the map may be incomplete until `bytes` has
-   * been read to the end.
-   */
+  /** May be incomplete until `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
   /**
-   * The whole decoded body; undefined if the object has no members other than the wanted ones. Reading `bytes` throws
-   * the errors of `openJson`.
+   * The whole decoded body; undefined if the object has only wanted members. Reading it throws the errors of
+   * `openJson`.
    */
   readonly bytes: Chunks | undefined;
   /**
-   * Ends the reading of `bytes`, and the decoder of a compressed body. Must be called when the caller reads no further,
-   * because another compressed body may be waiting for this body's slot (`DecodingSlots`).
+   * Must be called when the caller reads no further, because another compressed body may be waiting for this body's
+   * slot (`DecodingSlots`).
    */
   readonly end: () => void;
 }
 
 /**
- * Reads the JSON object in a request's body. Must be called only after `assertJsonContent`, because an unknown
- * Content-Encoding would count as none here. Before, `arrivedJson` must have returned undefined for the request.
- * Resolves to undefined for an empty body. Reads the body to its end, or until a member that isn't `wanted` has begun
- * and either more than 16 KiB or 1,024 chunks have been read. In the second case, the rest is read while the caller
- * reads `bytes` of the result. `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted
- * in `limits.memory`, because the caller may keep them.
+ * Reads the JSON object in a request's body; undefined for an empty body. Call `assertJsonContent` before, because an
+ * unknown Content-Encoding would count as none here, and `arrivedJson`, which must have returned undefined. The rest of
+ * a long body may be read only while the caller reads `bytes` of the result. A long body is counted in `limits.memory`,
+ * because the caller may keep it.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -108,19 +91,17 @@ export async function openJson(
 
 /**
  * Returns the JSON object in a request's body without waiting, if the body is small (1 byte to 16 KiB), has no
- * Content-Encoding and has arrived completely, as a small body usually has. Otherwise, and if the client waits for `100
- * Continue` or other code has begun to read the body, returns undefined and reads nothing.
+ * Content-Encoding and has arrived completely. Otherwise returns undefined and reads nothing; also if the client waits
+ * for `100 Continue` or other code has begun to read the body.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
 export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }: RequestBodyLimits, wanted: ReadonlySet<string>): JsonObject | undefined {
   const { readableLength: length, readableDidRead: isTouched } = request;
-  // When the last byte arrives, Node calls the handlers before it sets `request.complete`. So a body of the declared
-  // length counts as complete too.
+  // Node calls the handlers before it sets `request.complete`, so a body of the declared length counts as complete too.
   if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
   const exchange = exchangeOf(request);
-  // If the client waits for `100 Continue`, the body is left to `openJson`, which sends `100 Continue`. An answer
-  // without it would make Node close the connection.
+  // `openJson` sends `100 Continue`. An answer without it would make Node close the connection.
   if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
   // Without its argument, `read` returns only the first chunk from Node 26 on.
@@ -133,7 +114,8 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
 
 /**
  * Reads the JSON object in a request's body to the end. Resolves to the wanted members; undefined for an empty body.
- * Releases the memory of the body in the end. Throws like `openJson`.
+ *
+ * @throws errors of `openJson`.
  */
 export async function readJson(
   request: IncomingMessage,
@@ -164,10 +146,7 @@ async function openLarge(body: Chunks, end: () => void, wanted: ReadonlySet<stri
   return { members: reader.members, bytes: behindHead({ chunks, rest }), end };
 }
 
-/**
- * Yields the bytes of a body, and checks that they are a JSON object. Yields no chunk from the first error in the JSON
- * on. The error is thrown only after the last byte, so that `payload-too-large` takes precedence.
- */
+/** The error is thrown only after the last byte, so that `payload-too-large` takes precedence. */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
   let length = 0;
@@ -242,8 +221,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // An error of `feeding` is handled where the decoder is read, because reading the decoder throws it too. Without this
-  // handler, the error would count as unhandled.
+  // Reading the decoder throws this error too. Without this handler, it would count as unhandled.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;
@@ -252,8 +230,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
       if (bytes > maxBytes) throw new ServiceError('payload-too-large');
       yield chunk;
     }
-    // A decoder ends at the end of the coded stream and ignores any bytes after that. A body with such bytes is
-    // refused.
+    // A decoder ignores bytes after the end of the coded stream. A body with such bytes is refused.
     if (decoder.bytesWritten < encodedBytes) throw new Error('Bytes follow the end of the compressed stream.');
     await feeding;
   } catch (error) {
@@ -261,7 +238,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // The promise of `return` isn't awaited, because it may stay pending until the client sends more bytes.
+    // Not awaited, because it may stay pending until the client sends more bytes.
     void encoded.return();
   }
 }
@@ -282,10 +259,7 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
   return joined(chunks);
 }
 
-/**
- * Whether lists and objects in a JSON text are nested deeper than MAX_JSON_DEPTH. Such a text is refused, because
- * `JSON.parse` takes memory for each level.
- */
+/** `JSON.parse` takes memory for each level. */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;
   for (let at = 0; at < bytes.length; at++) {

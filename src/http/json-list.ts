@@ -5,14 +5,12 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 import { breakIfUnread } from './exchange.js';
 
 /**
- * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. To a HEAD
- * request, sends only the head. Holds only a few pages at a time. The first page is fetched before anything is sent. If
- * fetching the first page fails, the promise rejects, and the caller can still answer with an error. If fetching a
- * later page fails, breaks the connection, so that no client takes a partial list for a complete one. If the client
- * hangs up, at most a few more pages are fetched after the one in progress.
+ * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. If fetching a
+ * later page fails, breaks the connection, so that no client takes a partial list for a complete one.
  *
- * @param idleTimeoutMs how long the client may read nothing although bytes wait for it, in milliseconds. After that,
- * the connection is broken.
+ * @param idleTimeoutMs how long the client may read nothing although bytes wait for it. After that, the connection is
+ * broken.
+ * @throws errors of fetching the first page; then nothing was sent.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,
@@ -53,9 +51,9 @@ async function* listChunks<Item>(
     for (let page = first; !page.done; page = await iterator.next()) {
       const wasEmpty = isEmpty;
       isEmpty = page.value.length === 0;
-      // An empty page after another empty one is sent as a blank, which doesn't change the JSON: only by sending
-      // something is it noticed that the client has closed its connection. The first of several empty pages is yielded
-      // as an empty text, because the generator can be ended only where it yields.
+      // A blank doesn't change the JSON, and only by sending something is it noticed that the client has closed its
+      // connection. The first of several empty pages is yielded as an empty text, because the generator can be ended
+      // only where it yields.
       if (isEmpty) {
         yield wasEmpty ? ' ' : '';
         continue;

@@ -6,29 +6,20 @@ import { requestAuthority } from './request-head.js';
 
 const ANY_ORIGIN = 'http:any-origin';
 
-/**
- * Origins whose pages may call the operations, in addition to those at the host and port that the request itself is
- * addressed to, with either scheme.
- */
 export interface AllowedOrigins {
   /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
   readonly corsOrigins: readonly string[];
-  /**
-   * Returns the public base URL of the service (`{base_url}`). `port` is the local port of the request's connection, or
-   * undefined if the connection is closed.
-   */
+  /** The public base URL of the service. `port` is the local port of the connection, or undefined if it is closed. */
   readonly baseUrl: (port: number | undefined) => string;
 }
 
-/** Exempts handlers from `OriginGuard`. For handlers that change nothing, or that require a secret in each request. */
+/** Exempts handlers from `OriginGuard` that change nothing, or that require a secret in each request. */
 export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata(ANY_ORIGIN, true);
 
 /**
- * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
- * visitor's browser send an upload, because browsers send "simple" requests without a preflight (Fetch standard, CORS).
- * Browsers send `Origin` with every request that isn't a GET or HEAD, and with every cross-origin request whose answer
- * a script can read. So the guard must be asked only about requests with `Origin` (`onlyWithHeader`): it takes requests
- * without it for foreign, unless `*` is allowed. Runs before the body is read.
+ * Refuses requests from pages of other sites (cross-site request forgery): browsers send "simple" requests without a
+ * preflight (Fetch standard, CORS). Must be asked only about requests with `Origin` (`onlyWithHeader`), because it
+ * takes requests without it for foreign, unless `*` is allowed.
  */
 export class OriginGuard implements CanActivate {
   constructor(
@@ -60,10 +51,6 @@ export class OriginGuard implements CanActivate {
   }
 }
 
-/**
- * Parses `http[s]://host[:port]`; undefined for other text. `origin` of the result is in lower case, and omits the
- * default port of its scheme.
- */
 function parseOrigin(text: string): URL | undefined {
   return /^https?:\/\/[^/?#@\\\s,]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
 }

@@ -1,19 +1,17 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../common/service-error.js';
 
-/** The characters of a query that may need decoding: `%`, `+`, and bytes above 0x7f, which the client didn't encode. */
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
 /**
- * The query parameters of a request by name, decoded like form fields (`+` is a space). The value is undefined for a
- * parameter that is ambiguous: if it is repeated, if its value isn't UTF-8 after decoding, or if the query has
- * `name[...]`. Parameters whose name can't be decoded are left out.
+ * Query parameters by name. Undefined for an ambiguous one: repeated, not UTF-8 after decoding, or given as
+ * `name[...]`.
  */
 export type RawQuery = ReadonlyMap<string, string | undefined>;
 
 /**
- * Decodes the query from the URL of a request as it was sent. Express's parsed query would hide defects, such as
- * repeated or malformed parameters.
+ * Decodes the query from the URL as it was sent. Express's parsed query would hide defects, such as repeated
+ * parameters.
  */
 export function parseQuery({ url = '' }: Pick<IncomingMessage, 'url'>): RawQuery {
   const parameters = new Map<string, string | undefined>();
@@ -35,11 +33,9 @@ export function parseQuery({ url = '' }: Pick<IncomingMessage, 'url'>): RawQuery
 
 type IsValid = (text: string) => boolean;
 
-/** The rule of a query parameter. Its value is its text if `isValid` is true for it, or else what `parse` returns. */
 interface QueryRule<Value> {
   readonly isOptional: boolean;
   readonly isValid?: IsValid;
-  /** Returns undefined for an invalid text. */
   readonly parse?: (text: string) => Value | undefined;
 }
 
@@ -48,12 +44,11 @@ export const optionalText = (isValid: IsValid): QueryRule<string | undefined> =>
 export const optional = <Value>(parse: (text: string) => Value | undefined): QueryRule<Value | undefined> => ({ isOptional: true, parse });
 
 /**
- * Returns a function that reads the parameters of a query, by their rules. A missing parameter with an optional rule is
- * undefined. Parameters without a rule are ignored. The rules aren't those of class-validator, because its
- * `validateSync` took 5 % of the time of a small upload.
+ * Returns a function that reads the parameters of a query, by their rules. The rules aren't those of class-validator,
+ * because its `validateSync` took 5 % of the time of a small upload.
  *
- * The function throws a ServiceError `invalid-query-parameter` if a parameter is ambiguous, invalid, or missing
- * although it is required. The error names all such parameters.
+ * The function throws a ServiceError `invalid-query-parameter` that names each parameter that is ambiguous, invalid, or
+ * missing although it is required.
  */
 export function queryReader<Query extends object>(rules: { readonly [Name in keyof Query]: QueryRule<Query[Name]> }): (raw: RawQuery) => Query {
   const entries = Object.entries<QueryRule<unknown>>(rules);
@@ -73,7 +68,7 @@ export function queryReader<Query extends object>(rules: { readonly [Name in key
 
 function decode(text: string): string | undefined {
   try {
-    // Node decodes a URL as Latin-1. So each byte that the client didn't percent-encode is one character here.
+    // Node decodes a URL as Latin-1, so each byte that the client didn't percent-encode is one character here.
     const encoded = text.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);
     return decodeURIComponent(encoded.replaceAll('+', ' '));
   } catch {

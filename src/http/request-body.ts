@@ -10,18 +10,16 @@ import { type ExpectedDigest, verified } from './digest-fields.js';
 import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
-  /** How long the client may send nothing while the service waits for the body, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** The maximum length of the body in bytes, before decoding. `openJson` counts the bytes after decoding instead. */
+  /** Before decoding; `openJson` counts the bytes after decoding. */
   readonly maxBytes: number;
-  /** Expected digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
+  /** Digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** The memory of a body that is kept in memory as a whole; undefined for a body that is only streamed. */
+  /** Undefined for a body that is only streamed. */
   readonly memory?: BodyMemory;
 }
 
 const EVENTS = ['readable', 'end', 'error', 'close'] as const;
-/** How often `ClientRate` checks a client that sends nothing, in milliseconds. */
 const RATE_INTERVAL_MS = 1_000;
 
 /**
@@ -47,7 +45,6 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  // A body with a Content-Length of at most 64 KiB is read directly, without waiting for `BodyPace`.
   const arrival = length !== undefined && length <= FREE_BYTES ? request : new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
@@ -64,14 +61,12 @@ async function* receivedBody(
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client aborted its request.', { cause: request.errored });
       } else if (bytes === length) {
-        // The body has reached its Content-Length. Node emits `end` only later, and waiting for that event would cost a
-        // small body a timer.
+        // Node emits `end` only later, and waiting for it would cost a small body a timer.
         request.resume();
         return;
       } else {
         events ??= new RequestEvents(request);
-        // The rate is checked only for a body that may hold shared memory: one of which more than 64 KiB have arrived,
-        // or a compressed one that has grown to more than 64 KiB while it was decoded.
+        // Only a body that has grown to more than 64 KiB, as received or decoded, may hold shared memory.
         if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }
@@ -87,12 +82,6 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
   return rate;
 }
 
-/**
- * Resolves when the client has sent something, has ended its request, or has disconnected.
- *
- * @throws ServiceError `request-timeout` when none of these events occurs for `idleTimeoutMs`, or when `ClientRate`
- * finds the client too slow.
- */
 async function nextEvent(events: RequestEvents, rate: ClientRate | undefined, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
     const leftMs = idleTimeoutMs - waitedMs;
@@ -106,7 +95,6 @@ async function nextEvent(events: RequestEvents, rate: ClientRate | undefined, id
   throw new ServiceError('request-timeout', 'The client sends nothing.');
 }
 
-/** Waits for events of a request whose body hasn't fully arrived. */
 class RequestEvents {
   private wake = (): void => undefined;
   private readonly notify = (): void => {
@@ -117,7 +105,6 @@ class RequestEvents {
     for (const event of EVENTS) request.on(event, this.notify);
   }
 
-  /** Resolves to true when the next event occurs, or to false if none occurs within the given time. */
   within(milliseconds: number): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {

@@ -13,9 +13,9 @@ const SCHEME_AND_AUTHORITY = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 const MAX_PORT = 65_535;
 
 /**
- * Describes why a request's head is invalid although Node's parser accepts it: the HTTP version, `Host` (RFC 9112,
- * section 3.2), the request target (RFC 9112, section 3.2), or the transfer coding (RFC 9112, section 6.1). Undefined
- * for a valid head. The text is for the log and quotes nothing from the request.
+ * Describes why a request's head is invalid although Node's parser accepts it: the HTTP version, `Host` or the request
+ * target (RFC 9112, section 3.2), or the transfer coding (RFC 9112, section 6.1). Undefined for a valid head. The text
+ * is for the log and quotes nothing from the request.
  */
 export function requestHeadDefect(request: IncomingMessage): string | undefined {
   const { httpVersion, headers } = request;
@@ -60,9 +60,8 @@ export function headerValues({ rawHeaders }: IncomingMessage, name: string): str
 }
 
 /**
- * Whether the text is the `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL,
- * whose host is never empty. A comma is refused although RFC 3986 allows it in a host name, because some proxies join
- * several `Host` headers with commas.
+ * `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL, whose host is never empty. A
+ * comma is refused although RFC 3986 allows it, because some proxies join several `Host` headers with commas.
  */
 function isHost(text: string): boolean {
   const match = HOST.exec(text);
@@ -71,13 +70,10 @@ function isHost(text: string): boolean {
   return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= MAX_PORT);
 }
 
-/**
- * Whether the request target is valid. It must have no fragment. Unless the method is CONNECT, it must also be a path,
- * `*`, or an absolute http or https URL. The HTTP parser has already refused blanks and control characters.
- */
+/** The HTTP parser has already refused blanks and control characters. */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
-  // A CONNECT target and `*` count as valid. They match no route, so such requests get a 404.
+  // These match no route, so such requests get a 404.
   if (method === 'CONNECT' || url === '*' || url.startsWith('/')) return true;
   const authority = ABSOLUTE_FORM.exec(url)?.[1];
   return authority !== undefined && isHost(authority);
@@ -91,45 +87,33 @@ export const declaredLength = ({ headers }: IncomingMessage): number | undefined
 export const hasBody = (request: IncomingMessage): boolean =>
   request.headers['transfer-encoding'] !== undefined || (declaredLength(request) ?? 0) > 0;
 
-/**
- * The media type in the Content-Type of a request, without parameters, in lower case. Empty if the header is absent
- * (RFC 9110, section 8.3).
- */
+/** The media type in the Content-Type of a request, without parameters, in lower case; empty without that header. */
 export function mediaType({ headers }: IncomingMessage): string {
   return parse(headers['content-type'] ?? '', { parameters: false }).type.toLowerCase();
 }
 
-/**
- * Whether the body of a request is JSON by its media type. Also true for a request with neither a body nor a
- * Content-Type.
- */
+/** Whether a request's body is JSON by its media type. Also true without a body and a Content-Type. */
 export const isJsonType = (request: IncomingMessage, type = mediaType(request)): boolean =>
   type === 'application/json' || (type === '' && !hasBody(request));
 
-/** A parameter of the media type in a request's Content-Type; undefined if the parameter is absent. */
+/** A parameter of the media type in a request's Content-Type; undefined if it is absent. */
 export function mediaTypeParameter({ headers }: IncomingMessage, name: string): string | undefined {
   return parse(headers['content-type'] ?? '').parameters[name];
 }
 
-/**
- * The Content-Encoding of a request in lower case; `identity` if the header is absent or empty (RFC 9110, section 8.4).
- */
+/** The Content-Encoding of a request in lower case; `identity` if it is absent or empty (RFC 9110, section 8.4). */
 export function contentCoding({ headers }: IncomingMessage): string {
   const coding = headers['content-encoding'];
   return coding === undefined ? 'identity' : trimBlanks(coding).toLowerCase() || 'identity';
 }
 
-/**
- * Checks the length of a body before the body is read.
- *
- * @throws ServiceError `payload-too-large` when the declared Content-Length is over `maxBytes`.
- */
+/** @throws ServiceError `payload-too-large` when the declared Content-Length is over `maxBytes`. */
 export function assertDeclaredLength(request: IncomingMessage, maxBytes: number): void {
   if ((declaredLength(request) ?? 0) > maxBytes) throw new ServiceError('payload-too-large');
 }
 
 /**
- * Returns a guard that asks `guard` about requests with a header, and admits all others.
+ * Asks `guard` about requests with a header, and admits all others.
  *
  * @param header the header's name in lower case.
  */

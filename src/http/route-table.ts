@@ -5,7 +5,7 @@ import { targetPath } from './request-head.js';
 
 const SERVICE_ROUTE = 'http:service-route';
 
-/** Marks a handler of Express as part of an operation of the service, so that `RouteTable` recognizes its route. */
+/** Marks a handler of Express as part of an operation of the service. */
 export const markServiceRoute = (handler: object): void => {
   Reflect.defineMetadata(SERVICE_ROUTE, true, handler);
 };
@@ -19,16 +19,14 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   }
 };
 
-/**
- * An entry of the list in which Express keeps middleware and routes. `match` compares only the path, not the method.
- */
+/** `match` compares only the path, not the method. */
 export interface ExpressLayer {
   handle: RequestHandler;
   readonly route?: { readonly methods: Readonly<Record<string, boolean>>; readonly stack: readonly { readonly handle: object }[] };
   match(path: string): boolean;
 }
 
-/** The middleware and routes of Express in order. Nest reads this list too, to find body parsers. */
+/** The middleware and routes of Express in order. */
 export const layersOf = (express: Express): readonly ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
 
 /** Knows which routes of an application are the service's, and which are not. */
@@ -37,31 +35,24 @@ export class RouteTable {
   private serviceRoutes: readonly ExpressLayer[] = [];
   private otherRoutes: readonly ExpressLayer[] = [];
 
-  /** Reads the routes of Express. Must be called once, after Nest has registered all routes. */
+  /** Must be called once, after Nest has registered all routes. */
   read(express: Express): void {
     const routes = layersOf(express).filter(({ route }) => route !== undefined);
     this.serviceRoutes = routes.filter(isServiceRoute);
     this.otherRoutes = routes.filter((layer) => !isServiceRoute(layer));
   }
 
-  /** Whether the request is for an operation of the service. */
   isService(request: IncomingMessage): boolean {
     return matches(this.serviceRoutes, request);
   }
 
-  /**
-   * Whether the request is for a route that isn't the service's, such as one of a team's controller. False for an
-   * unknown path.
-   */
+  /** False for an unknown path. */
   isOther(request: IncomingMessage): boolean {
     return !this.isService(request) && matches(this.otherRoutes, request);
   }
 }
 
-/**
- * Whether a route is marked as the service's. Nest copies the mark from a controller's method to the handler that Nest
- * registers with Express.
- */
+/** Nest copies the mark from a controller's method to the handler that Nest registers with Express. */
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
 

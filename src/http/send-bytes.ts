@@ -5,15 +5,14 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
  * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The caller must have
- * set the status and headers. If reading the bytes fails before any was sent, answers with the error instead. If it
- * fails later, or the number of bytes isn't the Content-Length, breaks the connection, so that no client takes a part
- * for the whole, or surplus bytes for the next answer. Resolves in all these cases, and when the client has gone. Ends
- * the iterator of the bytes in any case.
+ * set the status and headers. If reading the bytes fails before any was sent, answers with the error. If it fails
+ * later, or the number of bytes isn't the Content-Length, breaks the connection, so that no client takes a part for the
+ * whole. Resolves in all these cases, and when the client has gone.
  *
- * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
+ * A chunk that was sent is passed to the iterator's `next`, which may use its memory again.
  *
- * @param idleTimeoutMs after this many milliseconds in which nothing could be sent, the connection is broken: because
- * the client read nothing, or because `bytes` yielded nothing.
+ * @param idleTimeoutMs how long nothing may be sent, because the client reads nothing or `bytes` yields nothing. After
+ * that, the connection is broken.
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();
@@ -24,7 +23,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     stopWaiting();
   };
   response.once('close', onClose);
-  // The socket is watched too: a pipelined response that waits for its turn gets no event when its connection is lost.
+  // A pipelined response that waits for its turn gets no event when its connection is lost.
   socket.once('close', onClose);
   response.setTimeout(idleTimeoutMs, () => {
     response.destroy();
@@ -51,13 +50,13 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
   }
 }
 
-/** A JSON answer of at most this many bytes is sent in a single write: the buffers of the connection hold it. */
+/** The buffers of the connection hold an answer of this length. */
 const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Sends JSON as the answer of an operation. JSON of more than 64 KiB is sent piece by piece, as `sendBytes` does it, so
- * that a client that stops reading its answer can't keep it in memory for longer than `idleTimeoutMs`.
+ * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, so that a client that stops reading it
+ * can't keep it in memory for longer than `idleTimeoutMs`.
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {

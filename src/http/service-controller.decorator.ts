@@ -4,8 +4,8 @@ import { ServiceExceptionFilter } from './service-exception.filter.js';
 
 /**
  * Declares a controller with operations of the service, whose paths begin with `path`. Its errors have the form of the
- * service interface, even if the application has exception filters of its own. Its paths get no version, even if the
- * application's API has versions. Decorators above this one, such as `@UseFilters`, take precedence.
+ * service interface, and its paths no version, whatever the application configures. Decorators above this one take
+ * precedence.
  */
 export const ServiceController = (path = ''): ClassDecorator =>
   applyDecorators(markServiceRoutes, UseFilters(new ServiceExceptionFilter()), Controller({ path, version: VERSION_NEUTRAL }));

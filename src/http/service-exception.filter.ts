@@ -7,10 +7,7 @@ import { exchangeOf, sendErrorJson } from './exchange.js';
 
 const logger = new Logger('Http');
 
-/**
- * Converts anything that is thrown during a request to an error of the service, and answers the request with it (see
- * `answerError`).
- */
+/** If handling a request throws, answers it with an error of the service (see `answerError`). */
 @Catch()
 export class ServiceExceptionFilter implements ExceptionFilter {
   catch(exception: unknown, host: ArgumentsHost): void {
@@ -25,16 +22,12 @@ export class ServiceExceptionFilter implements ExceptionFilter {
  */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
-/**
- * Headers that describe the body that a handler was about to send. They are removed when an error's body is sent
- * instead.
- */
 const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges', 'Content-Security-Policy'];
 
 /**
  * Answers a request with the status and text of an error from the error table. If another answer has begun, destroys
- * the connection instead, so that a partial answer doesn't look complete. Logs every error with a 5xx status, and every
- * error after an answer has begun, with its cause. For a `BodyAlreadyReadError`, logs only one line.
+ * the connection, so that a partial answer doesn't look complete. Logs errors with a 5xx status, and every error after
+ * an answer has begun.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];
@@ -70,15 +63,14 @@ const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
 
 const statusOf = (exception: unknown): number | undefined => {
   if (exception instanceof HttpException) return exception.getStatus();
-  // Express and its middleware put the HTTP status of a client's error on the error object.
+  // Express and its middleware put the HTTP status on the error object.
   const status = exception instanceof Error && 'status' in exception ? exception.status : undefined;
   return typeof status === 'number' ? status : undefined;
 };
 
 /**
- * Converts any thrown value to a `ServiceError`, whose kind follows from the HTTP status of the value; `internal`
- * without a status. A `ServiceError` is returned as it is. The message of another value is kept only in the cause,
- * because the message of a `ServiceError` is logged with every refused request.
+ * Converts any thrown value but a `ServiceError` to one, by its HTTP status; `internal` without one. The message of the
+ * value is kept only in the cause, because the message of a `ServiceError` is logged.
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;

@@ -1,14 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The longest chunk of a chunked body that is gathered, in bytes. */
 const SHORT_BYTES = 1_024;
 const MIN_CAPACITY = 1_024;
 
 /**
- * Gathers the short chunks of a chunked body (RFC 9112, section 7.1). All short chunks that arrive in one iteration of
- * the event loop, up to the next long one, are added to the request's stream as one piece, and nothing more is read
- * from the socket in that iteration. Node would add the chunks one by one, which for chunks of one byte takes several
- * times as long as parsing them. Must be called before the body arrives.
+ * Adds the short chunks of a chunked body (RFC 9112, section 7.1) to the request's stream together, once in an
+ * iteration of the event loop. Node would add them one by one, which for chunks of one byte takes several times as long
+ * as parsing them. Must be called before the body arrives.
  */
 export function gatherShortChunks(request: IncomingMessage): void {
   const push = request.push.bind(request);

@@ -4,12 +4,12 @@ import { BaseExceptionFilter, HttpAdapterHost } from '@nestjs/core';
 import { RouteTable } from './route-table.js';
 import { ServiceExceptionFilter } from './service-exception.filter.js';
 
-/** The injection token of a flag that is true in an application that is the service as a whole. */
+/** The injection token of a flag: whether the application is the service as a whole. */
 export const WHOLE_APPLICATION = Symbol('http:whole-application');
 
 /**
- * The exception filter of an application that is the service as a whole. Every error has the interface's form, except
- * an `HttpException` on a route of a team's own controller, which is answered as in any Nest application.
+ * Answers every error in the interface's form, except an `HttpException` on a route of a team's own controller, which
+ * is answered as in any Nest application.
  */
 @Catch()
 export class WholeApplicationFilter extends ServiceExceptionFilter {
