@@ -6,10 +6,8 @@ export class LoadDataError extends Error {
   override readonly name = 'LoadDataError';
 
   /**
-   * @param status the HTTP status of the answer.
    * @param error the member `error` of the answer; empty if the answer has none, for example because a proxy answered.
-   * @param requestId the `X-Request-Id` of the answer, which is in the service's log too; undefined without that
-   * header.
+   * @param requestId the `X-Request-Id` of the answer, which is in the service's log too.
    */
   constructor(
     readonly status: number,
@@ -24,7 +22,6 @@ export class LoadDataError extends Error {
 export class DigestMismatchError extends Error {
   override readonly name = 'DigestMismatchError';
 
-  /** @param uploadId the id of the stored upload. */
   constructor(readonly uploadId: string) {
     super(`The digest of the stored file isn't that of the bytes that were sent: remove the upload ${uploadId} and send it again.`);
   }

@@ -1,8 +1,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 
 /**
- * Computes the sha-256 of a file piece by piece. `crypto.subtle` isn't used, because it takes all bytes at once, and in
- * browsers needs HTTPS.
+ * Computes the sha-256 of a file piece by piece. `crypto.subtle` takes all bytes at once, and in browsers needs HTTPS.
  */
 export class FileDigest {
   private readonly hash = sha256.create();
@@ -11,13 +10,13 @@ export class FileDigest {
     this.hash.update(bytes);
   }
 
-  /** The sha-256 in the syntax of RFC 9530: `sha-256=:<base64>:`. */
+  /** In the syntax of RFC 9530: `sha-256=:<base64>:`. */
   field(): string {
     return `sha-256=:${btoa(String.fromCharCode(...this.hash.digest()))}:`;
   }
 }
 
-/** The sha-256 of a Blob in the syntax of RFC 9530. The Blob is read piece by piece. */
+/** The sha-256 of a Blob, which is read piece by piece, in the syntax of RFC 9530. */
 export async function digestOf(blob: Blob): Promise<string> {
   const digest = new FileDigest();
   const reader = (blob.stream() as ReadableStream<Uint8Array>).getReader();

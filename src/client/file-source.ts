@@ -10,8 +10,8 @@ export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array>
 type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
 /**
- * Converts text and bytes to a Blob, which can be read again for a repeat. A stream stays a stream, except in browsers,
- * where the stream is read into a Blob, because the `fetch` of browsers sends no streams over HTTP/1.1.
+ * Converts text and bytes to a Blob, which can be read again for a repeat; in browsers also a stream, because their
+ * `fetch` sends no streams over HTTP/1.1.
  */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;
@@ -25,14 +25,14 @@ export async function collected(source: FileSource): Promise<Blob> {
   return source instanceof Blob ? source : new Blob([source]);
 }
 
-/** The content of an upload request whose body consists of the file's bytes alone. */
+/** An upload request whose body consists of the file's bytes alone. */
 export function fileContent(file: Blob | Stream, contentType: string): RequestContent {
   if (file instanceof Blob) return { contentType, size: file.size, isRepeatable: true, whole: () => file, open: () => ({ bytes: file.stream(), contentType }) };
   const open = typeof file === 'function' ? file : () => file;
   return { contentType, size: undefined, isRepeatable: typeof file === 'function', whole: undefined, open: () => ({ bytes: open(), contentType }) };
 }
 
-/** The content of an upload request whose body is a form with the file, and with `additional_data` if there is any. */
+/** An upload request whose body is a form with the file, and with `additional_data` if there is any. */
 export function formContent(file: Blob, filename: string, additionalData: string | undefined): RequestContent {
   const whole = (): FormData => {
     const form = new FormData();
@@ -45,6 +45,6 @@ export function formContent(file: Blob, filename: string, additionalData: string
     const { body, headers } = new Response(whole());
     return { bytes: body as ReadableStream<Uint8Array>, contentType: headers.get('Content-Type') ?? '' };
   };
-  // The runtime sets the content type, because it contains the boundary of the form, which the runtime chooses.
+  // The runtime sets the content type, because it chooses the boundary of the form.
   return { contentType: undefined, size: file.size, isRepeatable: true, whole, open };
 }

@@ -8,22 +8,19 @@ import { type Answer, answerOf, type ContentAnswer, type Progress, type RequestC
 type Schemas = components['schemas'];
 
 export interface ClientOptions {
-  /** The service's `{base_url}`. */
   readonly baseUrl: string;
-  /**
-   * An access token, or a function that gets one before each request. Without `token`, requests have no access token.
-   */
+  /** An access token, or a function that gets one before each request. */
   readonly token?: string | (() => string | Promise<string>);
   /**
-   * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
-   * connection. Requests that remove uploads, create or assign roles, or create or change users are sent only once, as
-   * is an upload of a stream that can be read only once (see `FileSource`). Default: 5.
+   * How many times one request is sent at most, if it fails for a reason that may pass, such as a lost connection.
+   * Requests that remove uploads, create or assign roles, or create or change users are sent only once, as is an upload
+   * of a stream that can be read only once (see `FileSource`). Default: 5.
    */
   readonly attempts?: number;
   /**
    * How long an upload that can be repeated is repeated while another request with the same `Idempotency-Key` is in
-   * progress (409), in milliseconds. These repeats don't count as `attempts`. If a replica of the service crashes
-   * during an upload, the key of that upload counts as in progress for up to another minute. Default: 120,000.
+   * progress (409), in milliseconds. If a replica of the service crashes during an upload, its key counts as in
+   * progress for up to another minute. Default: 120,000.
    */
   readonly inProgressTimeoutMs?: number;
   /** Default: the `fetch` of the runtime. */
@@ -38,9 +35,9 @@ export interface UploadRequest extends RequestOptions {
   readonly customerId: string;
   readonly filename: string;
   readonly manufacturer: string;
-  /** The file to upload. Without it, the upload consists of `additionalData` alone. */
+  /** Without it, the upload consists of `additionalData` alone. */
   readonly file?: FileSource;
-  /** The media type of the file. Default: that of the `Blob`, or `application/octet-stream` if there is none. */
+  /** Default: that of the `Blob`, or `application/octet-stream` if there is none. */
   readonly contentType?: string;
   readonly additionalData?: string;
   /**
@@ -53,7 +50,7 @@ export interface UploadRequest extends RequestOptions {
 
 export interface UploadReceipt {
   readonly uploadId: string;
-  /** The sha-256 of the stored file in the form `sha-256=:<base64>:`; undefined for an upload without a file. */
+  /** `sha-256=:<base64>:` of the stored file; undefined for an upload without a file. */
   readonly digest: string | undefined;
   /** Whether an earlier request with the same `Idempotency-Key` had stored the upload. */
   readonly replayed: boolean;
@@ -62,13 +59,13 @@ export interface UploadReceipt {
 export interface UploadListQuery {
   readonly customer_id?: string;
   readonly kind?: 'historical' | 'nowcast';
-  /** Lists only uploads that were received at this time (RFC 3339) or later. */
+  /** RFC 3339, included. */
   readonly from?: string;
-  /** Lists only uploads that were received before this time (RFC 3339). */
+  /** RFC 3339, excluded. */
   readonly to?: string;
-  /** The maximum number of uploads on the page, 1 to 1000. */
+  /** 1 to 1000. */
   readonly limit?: number;
-  /** The `next_page_token` of the previous page. Without it, the first page is listed. */
+  /** The `next_page_token` of the previous page. */
   readonly page_token?: string;
 }
 
@@ -95,13 +92,10 @@ export class LoadDataClient {
   }
 
   /**
-   * Uploads historical data. Resolves when the upload is durable.
-   *
-   * The sha-256 of the file is sent with the file, so that the service refuses bytes that changed on their way. The
-   * sha-256 of a stream that isn't read before it is sent (see `FileSource`) is known only afterwards, and is then
-   * compared with that of the stored file. The upload is repeated with the same `Idempotency-Key` if the connection
-   * fails, if the answer is 429, 502, 503 or 504, or if another request with that key is in progress (409). The upload
-   * of such a stream isn't repeated, unless `file` is a function.
+   * Uploads historical data. Resolves when the upload is durable. The upload is repeated with the same
+   * `Idempotency-Key` if the connection fails, if the answer is 429, 502, 503 or 504, or if another request with that
+   * key is in progress (409); but not that of a stream that is sent as it is read, unless `file` is a function (see
+   * `FileSource`).
    *
    * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent; the error of
    * reading the file; outside browsers, an error that `onProgress` throws. After these errors, the upload isn't
@@ -111,7 +105,7 @@ export class LoadDataClient {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);
   }
 
-  /** Uploads nowcast data. Otherwise like `uploadHistorical`. */
+  /** Like `uploadHistorical`. */
   uploadNowcast(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestNowcastLoadData/upload_nowcast', request);
   }
@@ -126,11 +120,9 @@ export class LoadDataClient {
   }
 
   /**
-   * Fetches the file of an upload. Resolves to the response of `fetch`, whose body is a stream. A body that breaks off
-   * isn't fetched again.
+   * Fetches the file of an upload. A body that breaks off isn't fetched again.
    *
-   * @param range the wanted part of the file: the offsets of its first and last byte, such as `0-99`. Default: the
-   * whole file.
+   * @param range the offsets of the first and last byte of the wanted part, such as `0-99`. Default: the whole file.
    */
   async downloadUpload(uploadId: string, { range, signal }: RequestOptions & { readonly range?: string } = {}): Promise<Response> {
     const answer = await repeated<Answer & { readonly response?: Response }>(
@@ -145,18 +137,15 @@ export class LoadDataClient {
     return answer.response;
   }
 
-  /**
-   * Removes an upload. The request isn't repeated: if the first answer was lost, a repeat would be answered with 404.
-   */
+  /** Isn't repeated: if the first answer was lost, a repeat would be answered with 404. */
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
     const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, patience: ONCE });
     if (answer.status !== 204) throw refusal(answer);
   }
 
   /**
-   * Removes all uploads of a customer, or only those received before the time `before` (RFC 3339). Resolves to the
-   * number of removed uploads. The request isn't repeated, because a repeat would also remove what was uploaded
-   * meanwhile, and would not count what the first request removed.
+   * Removes all uploads of a customer, or only those received before the time `before` (RFC 3339). Resolves to their
+   * number. Isn't repeated, because a repeat would also remove what was uploaded meanwhile.
    */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
     return (parsed(await this.call('DELETE', '/uploads', { query, ...options, patience: ONCE })) as Schemas['UploadsRemoved']).deleted;
@@ -166,12 +155,12 @@ export class LoadDataClient {
     await this.identity('POST', 'assign-role', { body: assignment, ...options });
   }
 
-  /** Asks the service to create a role, without repeating the request. Resolves to the role's id. */
+  /** Isn't repeated. Resolves to the role's id. */
   async createRole(role: Schemas['NewRole'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-role', { body: role, ...options })) as Schemas['RoleCreated']).role_id;
   }
 
-  /** Asks the service to create a user, without repeating the request. Resolves to the user's id. */
+  /** Isn't repeated. Resolves to the user's id. */
   async createUser(user: Schemas['NewUser'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-user', { body: user, ...options })) as Schemas['UserCreated']).user_id;
   }
@@ -210,8 +199,8 @@ export class LoadDataClient {
   }
 
   /**
-   * Calls an operation on roles or users. A POST is sent only once: if the answer to a creation were lost, a repeat
-   * would be refused because the role's name or the user's e-mail is in use.
+   * A POST is sent only once: if the answer to a creation were lost, a repeat would be refused because the role's name
+   * or the user's e-mail is in use.
    */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
     return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
@@ -246,17 +235,10 @@ export class LoadDataClient {
   }
 }
 
-/**
- * Media types of files that can't be sent as the body of a request, because the service looks for `additional_data` in
- * JSON, looks for parts in a form, and refuses a URL-encoded form.
- */
+/** The service looks for `additional_data` in JSON, looks for parts in a form, and refuses a URL-encoded form. */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
-/**
- * The content of the request that uploads a file, and the sha-256 of the file. If there is `additionalData`, or if the
- * media type of the file is one of `OWN_MEANING`, the body of the request is a form with the file; otherwise it is the
- * file itself. The sha-256 is undefined for a stream that is sent as it is read (`blobOrStream`).
- */
+/** The sha-256 is undefined for a stream that is sent as it is read (`blobOrStream`). */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
   const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
   if (additionalData !== undefined || OWN_MEANING.test(type)) {
@@ -267,15 +249,9 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
   return { content: fileContent(file, type), digest: file instanceof Blob ? await digestOf(file) : undefined };
 }
 
-/**
- * Reads the receipt of an upload from the answer.
- *
- * @param expected the sha-256 of the bytes that were sent; undefined if it isn't known, or if there is no file.
- * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if the service stored other bytes.
- */
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');
-  // An answer with status 200 but without `X-Upload-Id` is that of a proxy, for example a login page.
+  // Such an answer with status 200 is that of a proxy, for example a login page.
   if (answer.status !== 200 || uploadId === undefined) throw refusal(answer);
   const digest = answer.header('X-Upload-Digest');
   if (expected !== undefined && digest !== expected) throw new DigestMismatchError(uploadId);
@@ -287,15 +263,12 @@ function refusal({ status, text, header }: Answer): LoadDataError {
   try {
     ({ error } = JSON.parse(text) as { error?: unknown });
   } catch {
-    // The body isn't JSON, so the answer is that of a proxy, not of the service. The member `error` of the
-    // LoadDataError is then empty.
+    // The answer isn't JSON, so it is that of a proxy.
   }
   return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
 }
 
 const parsed = ({ text }: Answer): unknown => JSON.parse(text);
 
-/**
- * A random `Idempotency-Key` of 128 bits, in hex. `crypto.randomUUID` isn't used, because it needs HTTPS in browsers.
- */
+/** `crypto.randomUUID` needs HTTPS in browsers. */
 const randomKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

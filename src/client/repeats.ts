@@ -3,19 +3,14 @@ import type { Answer } from './transport.js';
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 10_000;
 
-/** The statuses of answers after which the same request may succeed later. */
 const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
   /**
-   * The maximum number of times that the request is sent. A sending doesn't count if its answer says that another
-   * request with the same `Idempotency-Key` is in progress (409).
+   * A sending doesn't count if its answer says that another request with the same `Idempotency-Key` is in progress
+   * (409).
    */
   readonly attempts: number;
-  /**
-   * How long a request is repeated while another request with the same `Idempotency-Key` is in progress, in
-   * milliseconds.
-   */
   readonly inProgressTimeoutMs: number;
 }
 
@@ -24,9 +19,10 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request. Repeats it, within the limits of `Patience`, while the connection fails, the answer has a status of
- * `PASSING`, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer. Rejects
- * with the last error of `send`, or with the reason of the signal.
+ * Sends a request, and repeats it within the limits of `Patience` while the connection fails, the answer has a status
+ * of `PASSING`, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer.
+ *
+ * @throws the last error of `send`; the reason of the signal.
  */
 export async function repeated<Result extends Answer>(send: () => Promise<Result>, { attempts, inProgressTimeoutMs, signal }: Repeats): Promise<Result> {
   const inProgressUntil = Date.now() + inProgressTimeoutMs;
@@ -41,24 +37,19 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
     } else {
       const isLast = ++failed >= attempts;
       if ('answer' in outcome && (isLast || !PASSING.has(outcome.answer.status))) return outcome.answer;
-      // `fetch` rejects with a TypeError if the connection fails. After any other error, the request isn't repeated.
+      // `fetch` rejects with a TypeError if the connection fails.
       if ('error' in outcome && (isLast || signal?.aborted || !(outcome.error instanceof TypeError))) throw outcome.error;
     }
     await pause(pauseMs, signal);
   }
 }
 
-/**
- * Whether the answer says that another request with the same `Idempotency-Key` is in progress. No other answer with 409
- * has a `Retry-After`.
- */
+/** No other answer with 409 has a `Retry-After`. */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
 /**
- * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. A
- * `Retry-After` that is a date counts as absent. Without a `Retry-After`, the pauses grow from repeat to repeat, up to
- * ten seconds, each shortened at random by up to half. After a 409, the pauses grow even with a `Retry-After`, because
- * each repeat of an upload sends the file again.
+ * Not shorter than the answer's `Retry-After`, unless that is a date. After a 409, the pauses grow even with a
+ * `Retry-After`, because each repeat of an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

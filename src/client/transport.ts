@@ -1,26 +1,20 @@
 import { FileDigest } from './file-digest.js';
 
 export interface Progress {
-  /**
-   * How many bytes of the file the client has handed to the connection. Begins again at 0 if the upload is repeated.
-   */
+  /** How many bytes of the file the client has handed to the connection; again from 0 if the upload is repeated. */
   readonly sent: number;
-  /**
-   * The length of the file in bytes; undefined if the file is a stream that is sent as it is read (see `FileSource`).
-   */
+  /** In bytes; undefined if the file is a stream that is sent as it is read (see `FileSource`). */
   readonly total: number | undefined;
 }
 
-/** The body of an upload request. It can be sent as a stream (`open`) and, if `whole` is defined, as a whole. */
 export interface RequestContent {
-  /** The value of `Content-Type`. Undefined if the runtime sets that header. */
+  /** Undefined if the runtime sets `Content-Type`. */
   readonly contentType: string | undefined;
-  /** The length of the file in bytes; undefined if the file is sent as it is read from a stream. */
+  /** In bytes; undefined if the file is sent as it is read from a stream. */
   readonly size: number | undefined;
   readonly isRepeatable: boolean;
-  /** Returns the body as a whole, so that the runtime knows its length. Undefined if `size` is. */
+  /** The body as a whole, so that the runtime knows its length; undefined if `size` is. */
   readonly whole: (() => Blob | FormData) | undefined;
-  /** Opens the body of the request as a stream. */
   open(): { readonly bytes: ReadableStream<Uint8Array>; readonly contentType: string };
 }
 
@@ -38,15 +32,12 @@ export interface Answer {
   readonly header: (name: string) => string | undefined;
 }
 
-/** An answer to an upload, and the sha-256 of the file if it was computed while the file was sent. */
+/** `sentDigest` is the sha-256 of the file if it was computed while the file was sent. */
 export interface ContentAnswer extends Answer {
   readonly sentDigest?: string | undefined;
 }
 
-/**
- * Reading the content of an upload request failed, or the callback `onProgress` failed, so a repeat would fail too. The
- * cause is the error of the content or of the callback.
- */
+/** Reading the content of an upload request failed, or the callback `onProgress` failed, so a repeat would fail too. */
 export class UnreadableContentError extends Error {
   override readonly name = 'UnreadableContentError';
 
@@ -61,8 +52,10 @@ export async function answerOf(response: Response): Promise<Answer> {
 }
 
 /**
- * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch` (with a TypeError if the
- * connection of an `XMLHttpRequest` fails), or with the reason of the signal.
+ * Sends content by POST.
+ *
+ * @throws UnreadableContentError; the error of `fetch` (a TypeError if the connection of an `XMLHttpRequest` fails);
+ * the reason of the signal.
  */
 export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
   const { url, content, onProgress, signal } = request;
@@ -88,8 +81,7 @@ export async function sendContent(send: typeof fetch, request: ContentRequest): 
 }
 
 /**
- * Rethrows an error of `fetch`; as `UnreadableContentError` if the file changed or vanished while it was sent. In that
- * case, Node reports a NotReadableError as the cause of `fetch`'s error.
+ * If the file changed or vanished while it was sent, Node reports a NotReadableError as the cause of `fetch`'s error.
  */
 function withoutReadError(error: unknown): never {
   const { cause } = error as { cause?: { readonly name?: unknown } };
@@ -104,10 +96,7 @@ function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
   }
 }
 
-/**
- * A stream that passes on the chunks of a source, and shows each chunk to a callback before passing it on. If reading
- * the source or the callback fails, `failure` keeps the error.
- */
+/** Shows each chunk to `see` before passing it on. If reading the source or `see` fails, `failure` keeps the error. */
 class WatchedStream {
   failure: UnreadableContentError | undefined;
   readonly readable: ReadableStream<Uint8Array>;
@@ -137,12 +126,10 @@ class WatchedStream {
 
 const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });
 
-/**
- * The progress of an upload. `sent` is at most the file's length, although the form that contains the file is longer.
- */
+/** The form that contains the file is longer than the file. */
 const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
 
-/** The members of `XMLHttpRequest` that the client uses. Only browsers have this class. */
+/** The members of `XMLHttpRequest` that the client uses. */
 interface BrowserRequest {
   readonly status: number;
   readonly responseText: string;

@@ -1,11 +1,9 @@
 /** Repeats attempts in the background. The pauses between attempts don't keep the process alive. */
 export class BackgroundRetries {
   private readonly running = new Set<Promise<void>>();
-  /** One function for each pause in progress, which ends that pause early. */
   private readonly wakers = new Set<() => void>();
   private closed = false;
 
-  /** The number of `repeat` calls whose returned promise hasn't resolved yet. */
   get size(): number {
     return this.running.size;
   }
@@ -17,10 +15,10 @@ export class BackgroundRetries {
   /**
    * Calls `attempt` until it resolves to undefined, then resolves.
    *
-   * @param attempt makes one attempt. Resolves to the pause before the next attempt in milliseconds, or to undefined
-   * when no further attempt is needed. Must not reject. A call made after `close` must resolve to undefined.
-   * @param first the pause in milliseconds before `attempt` is called for the first time, or the promise of an attempt
-   * that has already begun. Undefined means that no attempt is needed.
+   * @param attempt resolves to the pause before the next attempt in milliseconds, or to undefined when no further
+   * attempt is needed. Must not reject. After `close`, must resolve to undefined.
+   * @param first the pause in milliseconds before the first attempt, or the promise of an attempt that has already
+   * begun; undefined if no attempt is needed.
    */
   repeat(attempt: () => Promise<number | undefined>, first: number | undefined | Promise<number | undefined>): Promise<void> {
     const run = this.run(attempt, first).finally(() => this.running.delete(run));

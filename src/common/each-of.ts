@@ -1,16 +1,12 @@
-/**
- * Like `Promise.all`, but settles only after every promise has settled. If several have rejected, rejects with the
- * error of the first of them in the list.
- */
+/** Like `Promise.all`, but settles only after every promise has settled. */
 export async function allDone<const T extends readonly unknown[]>(promises: T): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
   await Promise.allSettled(promises);
   return Promise.all(promises);
 }
 
 /**
- * Runs an action for each item, at most `atOnce` (default: 16) at once. Each action that rejects lowers this number by
- * one. So the other items still get their turn, unless `atOnce` actions reject. In the end, rejects with the error of
- * one of the actions that rejected.
+ * Runs an action for each item, at most `atOnce` at once. Each rejection lowers this number by one, so the other items
+ * still get their turn unless `atOnce` actions reject. In the end, rejects with one of the errors.
  */
 export async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>, atOnce = 16): Promise<void> {
   const rest = items.values();

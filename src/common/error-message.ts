@@ -1,4 +1,4 @@
-/** The message of an error. Anything else that was thrown, as a text. */
+/** The message of an error; anything else that was thrown, as a text. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Like `messageOf`, but with the message of the error's cause in parentheses, if the cause is an Error too. */

@@ -22,17 +22,12 @@ export class FairQueue<T> {
     this.waiting.push(one);
   }
 
-  /**
-   * Removes and returns the item whose turn it is, alternately the oldest and the newest; undefined if the queue is
-   * empty.
-   */
   shift(): T | undefined {
     const next = this.isNewestNext ? this.waiting.pop() : this.waiting.shift();
     this.isNewestNext = !this.isNewestNext;
     return next;
   }
 
-  /** Removes and returns the oldest item that matches, even if it is another item's turn; undefined if none matches. */
   remove(isIt: (one: T) => boolean): T | undefined {
     const at = this.waiting.findIndex(isIt);
     return at < 0 ? undefined : this.waiting.splice(at, 1)[0];

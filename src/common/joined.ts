@@ -1,4 +1,4 @@
-/** Joins chunks of bytes into one buffer. If there is only one chunk, the buffer shares that chunk's memory. */
+/** Joins chunks of bytes into one buffer. A single chunk isn't copied. */
 export function joined(chunks: readonly Uint8Array[]): Buffer {
   const [only] = chunks;
   return chunks.length === 1 && only ? Buffer.from(only.buffer, only.byteOffset, only.length) : Buffer.concat(chunks);

@@ -1,7 +1,6 @@
 import { unexpected } from './json-syntax-error.js';
 
 const LETTER_U = 0x75;
-/** The characters that JSON allows after a backslash, except `u`: " \ / b f n r t */
 const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 
 const isHex = (byte: number): boolean =>

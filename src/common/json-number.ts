@@ -1,6 +1,5 @@
 import { unexpected } from './json-syntax-error.js';
 
-/** The part of a JSON number to which the byte read last belongs. */
 const enum Part {
   Minus,
   Zero,
@@ -20,21 +19,17 @@ const NINE = 0x39;
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
 
-/** Checks the syntax of the numbers of a JSON text, one after another. A number may arrive in any number of chunks. */
+/** Checks the syntax of the numbers of a JSON text. A number may arrive in any number of chunks. */
 export class JsonNumber {
   private part = Part.Integer;
 
-  /** Whether the number may end with the byte read last, as in `1`, `1.5` or `1e3`. More digits may still follow. */
+  /** Whether the number may end here, as in `1`, `1.5` or `1e3`. */
   get isWhole(): boolean {
     const { part } = this;
     return part === Part.Zero || part === Part.Integer || part === Part.Fraction || part === Part.ExponentDigits;
   }
 
-  /**
-   * Begins the next number with its first byte.
-   *
-   * @throws SyntaxError when no number begins with this byte.
-   */
+  /** @throws SyntaxError when no number begins with this byte. */
   begin(byte: number): void {
     if (byte === MINUS) this.part = Part.Minus;
     else if (byte === ZERO) this.part = Part.Zero;
@@ -43,13 +38,8 @@ export class JsonNumber {
   }
 
   /**
-   * Reads on in the number that has begun.
-   *
-   * @param begin the position in `bytes` from which to read.
-   * @returns the position of the first byte after the number; the end of `bytes` if the number may continue in the next
-   * chunk.
-   * @throws SyntaxError when the number can neither go on with the next byte nor end before it, as in `1.x`. In `01`,
-   * it ends before the `1`.
+   * @returns the position after the number; the end of `bytes` if the number may continue in the next chunk.
+   * @throws SyntaxError when the number can neither go on with the next byte nor end before it, as in `1.x`.
    */
   read(bytes: Buffer, begin: number): number {
     let { part } = this;
@@ -64,10 +54,7 @@ export class JsonNumber {
   }
 }
 
-/**
- * The part of a number to which `byte` belongs if the byte before it belongs to `part`; undefined if the number ends
- * before `byte`. Throws a SyntaxError if the number can neither continue with `byte` nor end before it.
- */
+/** Undefined if the number ends before `byte`. */
 function nextPart(part: Part, byte: number): Part | undefined {
   const digit = isDigit(byte);
   switch (part) {

@@ -5,7 +5,7 @@ import { JsonNumber } from './json-number.js';
 import { unexpected } from './json-syntax-error.js';
 import { endOfWholeCharacters } from './utf8.js';
 
-/** The deepest nesting of lists and objects that is accepted, in levels. */
+/** In levels of lists and objects. */
 export const MAX_JSON_DEPTH = 128;
 
 const enum State {
@@ -43,46 +43,37 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
  * plus a few bytes.
  */
 export class JsonReader {
-  /** Whether the text's top-level value is an object. False until the first byte of that value has been read. */
+  /** False until the first byte of the value has been read. */
   isObject = false;
 
   private readonly built: JsonMembers;
   private readonly number = new JsonNumber();
   private state = State.Value;
-  /**
-   * The lists and objects that contain the current position, from depth 1 on. The entry is 1 for an object, and 0 for a
-   * list.
-   */
+  /** For each depth, 1 in an object and 0 in a list. */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
-  /**
-   * The last bytes of the previous chunk, if they begin a byte order mark, character, escape or literal that isn't
-   * complete.
-   */
+  /** An incomplete byte order mark, character, escape or literal at the end of the previous chunk. */
   private rest: Buffer = EMPTY;
   private hasBegun = false;
   private isKey = false;
 
-  /** @param wanted the names of the members to build. */
   constructor(wanted: ReadonlySet<string>) {
     this.built = new JsonMembers(wanted);
   }
 
-  /** The values of the wanted members read so far, by name. If a name is repeated, its last value counts. */
+  /** If a name is repeated, its last value counts. */
   get members(): ReadonlyMap<string, JsonMember> {
     return this.built.values;
   }
 
-  /** Whether a member of the top-level object with an unwanted name has begun. */
   get hasOtherMembers(): boolean {
     return this.built.hasOthers;
   }
 
   /**
-   * Reads the next chunk of the text, in time proportional to the chunk's length.
+   * Reads the next chunk, in time proportional to its length. Must not be called after it has thrown.
    *
    * @throws SyntaxError when no JSON text begins with the bytes so far, or when they aren't UTF-8 or are too deep.
-   * `add` must not be called after that.
    */
   add(chunk: Buffer): void {
     let bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;
@@ -111,9 +102,7 @@ export class JsonReader {
     return this.state === State.Text;
   }
 
-  /**
-   * @returns the position where reading stopped: the end of `bytes`, or the start of an incomplete literal or escape.
-   */
+  /** @returns the end of `bytes`, or the start of an incomplete literal or escape. */
   private read(bytes: Buffer): number {
     let at = 0;
     const { length } = bytes;
@@ -130,8 +119,7 @@ export class JsonReader {
       if (this.depth > 1 && !this.built.isBuildingList) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // If `skip` stopped within a text or after the whole value, the next pass of the loop reads on. Otherwise, a
-        // number or a literal begins at `at`.
+        // Otherwise, a number or a literal begins at `at`.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;
@@ -167,11 +155,8 @@ export class JsonReader {
   }
 
   /**
-   * Reads on within a list or object that isn't built. Has the same effect as `read` and is faster, but stops before
-   * numbers and literals, and within texts.
-   *
-   * @returns the position where reading stopped: the end of `bytes`, after the opening quote of a text, after the
-   * outermost list or object that isn't built, or before a number or literal.
+   * Has the same effect as `read` within a list or object that isn't built. It is faster, but stops before numbers and
+   * literals, and within texts.
    */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
@@ -224,10 +209,7 @@ export class JsonReader {
     return at;
   }
 
-  /**
-   * @returns the number of bytes consumed; 0 if `bytes` ends within a literal (`true`, `false`, `null`), so that
-   * the next chunk is needed.
-   */
+  /** @returns the number of bytes consumed; 0 if `bytes` ends within a literal. */
   private beginValue(bytes: Buffer, at: number, byte: number): number {
     if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
     if (byte === CLOSE_LIST && this.state === State.ItemOrEnd) {
@@ -242,7 +224,6 @@ export class JsonReader {
     }
     const literal = byte < 0x60 || byte > 0x74 ? undefined : LITERALS[byte];
     if (literal && at + literal.length > bytes.length) {
-      // Returns 0, to wait for the next chunk, only if the bytes so far can still become the literal.
       if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
       return 0;
     }
@@ -275,10 +256,6 @@ export class JsonReader {
     this.state = State.AfterValue;
   }
 
-  /**
-   * Handles the first byte after a value, which must be a comma or the end of the list or object that contains the
-   * value.
-   */
   private endValue(byte: number): void {
     if (this.depth === 0) throw unexpected();
     const isObject = this.levels[this.depth] === 1;
@@ -293,10 +270,7 @@ export class JsonReader {
     this.state = State.Text;
   }
 
-  /**
-   * @returns the position where reading stopped: after the text's closing quote (`state` is then no longer `Text`), at
-   * the end of `bytes`, or before an incomplete escape.
-   */
+  /** @returns the position after the closing quote, the end of `bytes`, or the start of an incomplete escape. */
   private readText(bytes: Buffer, begin: number): number {
     const { length } = bytes;
     let hasEscapes = false;
@@ -320,10 +294,6 @@ export class JsonReader {
     return at;
   }
 
-  /**
-   * @returns the position where reading stopped: after the number (`state` is then `AfterValue`), or at the end of
-   * `bytes`.
-   */
   private readNumber(bytes: Buffer, begin: number): number {
     const end = this.number.read(bytes, begin);
     if (end < bytes.length) this.state = State.AfterValue;

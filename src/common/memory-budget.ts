@@ -1,11 +1,9 @@
 import { FairQueue } from './fair-queue.js';
 
 const MIB = 1024 * 1024;
-/** The default size of a budget, in bytes. */
 const BUDGET_BYTES = 64 * MIB;
-/** How much memory one body is allowed to hold without taking it from the budget, in bytes. */
+/** How much memory one body may hold without taking it from the budget, in bytes. */
 export const FREE_BYTES = 64 * 1024;
-/** How long a holder must have waited for memory before memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**
@@ -25,21 +23,18 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** The holders that wait for memory of one use. */
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
-   * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory. Each
-   * `MemoryUse` has at most one favoured holder. So requests finish even when the budget is used up, because one of
-   * them can always go on.
+   * Gets all the memory it asks for, even beyond the budget, until it has released all its memory. So requests finish
+   * even when the budget is used up, because one of them can always go on.
    */
   favoured: HeldMemory | undefined;
 }
 
 /**
- * A limited amount of memory that many holders share: request bodies, answers, downloads, or long index lines. They ask
- * for memory as they grow, and wait when the budget is used up. For each `MemoryUse`, one holder at a time may exceed
- * the budget.
+ * A limited amount of memory that many holders share. They ask for memory as they grow, and wait when the budget is
+ * used up. For each `MemoryUse`, one holder at a time may exceed the budget.
  */
 export class MemoryBudget {
   private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0, download: 0, answer: 0 };
@@ -47,17 +42,14 @@ export class MemoryBudget {
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /** Creates a holder of memory for one use. It holds no memory yet. */
   hold(use: MemoryUse): HeldMemory {
     return new HeldMemory(this, use);
   }
 
-  /** The number of bytes currently held for one use. */
   usedFor(use: MemoryUse): number {
     return this.used[use];
   }
 
-  /** How many holders wait for memory. */
   get waitingCount(): number {
     return Object.values(this.queues).reduce((sum, { waiting }) => sum + waiting.length, 0);
   }
@@ -69,8 +61,8 @@ export class MemoryBudget {
   }
 
   /**
-   * Takes memory for a holder at once. Returns whether the memory was taken. The favoured holder of a use always gets
-   * it. Any other gets it only if the budget has enough, and no holder waits for memory of the same use.
+   * Takes memory at once, or returns false. The favoured holder of a use always gets it; any other only if the budget
+   * has enough, and no holder waits for memory of the same use.
    */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];
@@ -79,10 +71,7 @@ export class MemoryBudget {
     return true;
   }
 
-  /**
-   * Queues a holder for memory. Resolves when the memory is granted, or when the holder is removed from the queue by
-   * `leave`.
-   */
+  /** Resolves when the memory is granted, or when `leave` removes the holder from the queue. */
   take(held: HeldMemory, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       this.queues[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
@@ -90,7 +79,6 @@ export class MemoryBudget {
     });
   }
 
-  /** Takes `bytes` bytes of memory back from a holder, and grants memory to waiting holders. */
   giveBack(held: HeldMemory, bytes: number): void {
     const queue = this.queues[held.use];
     this.used[held.use] -= bytes;
@@ -99,10 +87,6 @@ export class MemoryBudget {
     this.serve();
   }
 
-  /**
-   * Removes a holder from the queue of its use, if it waits there. The holder's pending `grow` resolves without memory.
-   * Then grants memory to the holders that waited behind it.
-   */
   leave(held: HeldMemory): void {
     const left = this.queues[held.use].waiting.remove((each) => each.held === held);
     if (!left) return;
@@ -135,9 +119,9 @@ export class MemoryBudget {
   }
 }
 
-/** The memory of a `MemoryBudget` that one holder has, such as a request body, an answer or a download. */
+/** The memory of a `MemoryBudget` that one holder has. */
 export class HeldMemory {
-  /** The number of bytes held. Changed only by the budget. */
+  /** Changed only by the budget. */
   bytes = 0;
 
   constructor(
@@ -145,30 +129,25 @@ export class HeldMemory {
     readonly use: MemoryUse,
   ) {}
 
-  /** Takes `bytes` more bytes if they are available at once. Returns whether they were taken. */
   tryGrow(bytes: number): boolean {
     return this.budget.tryTake(this, bytes);
   }
 
-  /** Queues for `bytes` more bytes. Resolves when they are granted, or when `release` is called before that. */
   grow(bytes: number): Promise<void> {
     return this.budget.take(this, bytes);
   }
 
   /**
-   * Takes `bytes` more bytes, at once or after waiting in the queue. Resolves without memory if `release` is called
-   * during the wait. Must not be called again before it has resolved.
+   * Resolves without memory if `release` is called during the wait. Must not be called again before it has resolved.
    */
   async take(bytes: number): Promise<void> {
     if (!this.tryGrow(bytes)) await this.grow(bytes);
   }
 
-  /** Releases `bytes` bytes, or all memory if less is held. */
   giveBack(bytes: number): void {
     this.shrinkTo(Math.max(0, this.bytes - bytes));
   }
 
-  /** Releases all memory but `bytes` bytes. Does nothing if no more than that is held. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
   }
@@ -180,14 +159,11 @@ export class HeldMemory {
   }
 }
 
-/**
- * The memory budget of this process for request bodies: for those that are kept in memory, for their index lines, and
- * for bytes on their way to the disk or to a bucket.
- */
+/** For request bodies, their index lines, and bytes on their way to the disk or to a bucket. */
 export const processMemory = new MemoryBudget();
 
 /**
- * The memory budget of this process for answers with long index lines. It isn't part of `processMemory`, so that
- * clients that are slow to read their answers don't delay uploads.
+ * For answers with long index lines. It isn't part of `processMemory`, so that clients that are slow to read their
+ * answers don't delay uploads.
  */
 export const answerMemory = new MemoryBudget();

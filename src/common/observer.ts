@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 
 /**
- * Makes a call at once and observes the call, for example measures or traces it. Settles as the call does.
+ * Makes a call at once and observes it, for example measures or traces it. Settles as the call does.
  *
  * @param operation the name of the call, for example `create`.
  */
@@ -10,14 +10,14 @@ export type Observer = <Result>(operation: string, call: () => Promise<Result>) 
 /** The names of the observed operations, by the names of the methods that carry them out. */
 export type ObservedMethods<Target> = { readonly [Method in keyof Target]?: string };
 
-/** Makes an observer observe all further calls of the given methods of an object. The methods must return promises. */
+/** Makes an observer observe all further calls of the given methods of an object. They must return promises. */
 export function observeMethods<Target extends object>(target: Target, observe: Observer, methods: ObservedMethods<Target>): void {
   replaceMethods<Promise<unknown>>(target, methods, (operation, call) => observe(operation, call));
 }
 
 /**
- * Like `observeMethods`, for methods that return lists. Each call is observed from the time at which the caller asks
- * for the first entry until it has used the last one, or stops reading.
+ * Like `observeMethods`, for methods that return lists. A call lasts until the caller has used the last entry or stops
+ * reading.
  */
 export function observeLists<Target extends object>(target: Target, observe: Observer, methods: ObservedMethods<Target>): void {
   replaceMethods<AsyncIterable<unknown>>(target, methods, (operation, call) => observeEntries(observe, operation, call()));
@@ -25,7 +25,7 @@ export function observeLists<Target extends object>(target: Target, observe: Obs
 
 /**
  * Yields the entries of a list. The observer sees one call, which lasts until the caller has used the last entry or
- * stops reading. The call fails if the list does.
+ * stops reading, and fails if the list does.
  */
 export async function* observeEntries<Entry>(observe: Observer, operation: string, entries: AsyncIterable<Entry>): AsyncGenerator<Entry, void, undefined> {
   const iterator = entries[Symbol.asyncIterator]();
@@ -33,8 +33,7 @@ export async function* observeEntries<Entry>(observe: Observer, operation: strin
   let end = (): void => undefined;
   let fail = (_error: unknown): void => undefined;
   const observed = observe(operation, () => {
-    // The list is read in the async context of the observed call, so that the spans of requests made for the list
-    // belong to that call.
+    // The spans of requests made for the list then belong to the observed call.
     next = AsyncResource.bind(next);
     return new Promise<void>((resolve, reject) => { [end, fail] = [resolve, reject]; });
   });
@@ -45,7 +44,7 @@ export async function* observeEntries<Entry>(observe: Observer, operation: strin
     throw error;
   } finally {
     end();
-    // If the list fails, `observed` rejects with the list's error, which the caller already gets.
+    // If the list fails, `observed` rejects with its error, which the caller already gets.
     await Promise.allSettled([observed]);
   }
 }

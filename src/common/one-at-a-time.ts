@@ -1,12 +1,11 @@
 /** Runs jobs one at a time, in the order of the calls of `run`. */
 export class OneAtATime {
   private isBusy = false;
-  /** One function for each waiting job, in their order, which ends the job's wait. */
   private readonly waiting = new Set<() => void>();
 
   /**
-   * Runs a job after all earlier ones have ended, whether or not they have failed, and never before `run` returns.
-   * Settles as the job does. The caller of a job goes on before the next job starts.
+   * Runs a job after all earlier ones have ended, whether or not they have failed, and never before `run` returns. The
+   * caller of a job goes on before the next job starts.
    *
    * @param signal ends the wait for earlier jobs when it aborts. It has no effect on a job that has started.
    * @throws the reason of the signal, without running the job, if the signal aborts before the job's turn comes.

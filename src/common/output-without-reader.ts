@@ -13,8 +13,5 @@ export function dropOutputWithoutReader(): void {
   for (const stream of [process.stdout, process.stderr]) stream.off('error', drop).on('error', drop);
 }
 
-/**
- * Whether an error is one that standard output or standard error has emitted since `dropOutputWithoutReader`, because
- * the reader of its text has gone.
- */
+/** Whether an error was dropped by `dropOutputWithoutReader`. */
 export const isOutputWithoutReader = (error: unknown): boolean => error instanceof Error && dropped.has(error);

@@ -5,20 +5,20 @@ export class PeriodicJob {
   private running: Promise<void> | undefined;
 
   /**
-   * @param job makes one run. Must not reject.
-   * @param pauseMs called after each run. Returns how long to wait before the next one, in milliseconds.
+   * @param job must not reject.
+   * @param pauseMs called after each run. Returns how long to wait before the next one.
    */
   constructor(
     private readonly job: () => Promise<void>,
     private readonly pauseMs: () => number,
   ) {}
 
-  /** Aborts when `close` is called. A long run should then end early. */
+  /** A long run should end early when this aborts. */
   get signal(): AbortSignal {
     return this.ending.signal;
   }
 
-  /** Begins the first run after `delayMs` milliseconds; 0: before `start` returns. */
+  /** Begins the first run after `delayMs` milliseconds; with 0, before `start` returns. */
   start(delayMs: number): void {
     if (delayMs > 0) {
       this.timer = setTimeout(() => { this.start(0); }, delayMs).unref();
@@ -29,7 +29,7 @@ export class PeriodicJob {
     });
   }
 
-  /** Begins no further run. Resolves when the run in progress has ended. */
+  /** Resolves when the run in progress has ended. */
   async close(): Promise<void> {
     this.ending.abort();
     clearTimeout(this.timer);

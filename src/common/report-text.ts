@@ -1,6 +1,6 @@
 /**
- * Escapes the control and format characters in a text, and all others of Unicode's category C. The text may contain
- * names from a store, which must not control a terminal.
+ * Escapes control, format and all other characters of Unicode's category C: names from a store must not control a
+ * terminal.
  */
 export const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 

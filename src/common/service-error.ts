@@ -1,4 +1,4 @@
-/** The kind of an error, independent of HTTP. `http/error-table.ts` maps each kind to a status and text. */
+/** Independent of HTTP: `http/error-table.ts` maps each kind to a status and text. */
 export type ErrorKind =
   | 'invalid-query-parameter'
   | 'invalid-request-body'
@@ -27,15 +27,15 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** The underlying error. Logged if the answer's status is a 5xx or an answer had begun; never sent to a client. */
+  /** Logged if the answer's status is a 5xx or an answer had begun; never sent to a client. */
   readonly cause?: unknown;
-  /** The number of whole seconds after which a retry makes sense. Undefined if that isn't known. */
+  /** A whole number; undefined if it isn't known. */
   readonly retryAfterSeconds?: number;
 }
 
 /**
- * An error that is reported to the client. Its message is only logged. The client gets the text that
- * `http/error-table.ts` has for the error's kind.
+ * An error that is reported to the client, with the text that `http/error-table.ts` has for its kind. The message is
+ * only logged.
  */
 export class ServiceError extends Error {
   readonly retryAfterSeconds: number | undefined;

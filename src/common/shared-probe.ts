@@ -1,9 +1,9 @@
 import { withTimeLimit } from './time-limit.js';
 
 const REUSED_FOR_MS = 1_000;
-/** How long a health check of a dependency may take, in milliseconds. The ports promise it. */
+/** The ports promise it. */
 export const HEALTH_CHECK_TIMEOUT_MS = 5_000;
-/** How long a probe may take, in milliseconds. A second is left for the health check to answer with the probe's error. */
+/** A second is left for the health check to answer with the probe's error. */
 export const PROBE_TIMEOUT_MS = HEALTH_CHECK_TIMEOUT_MS - 1_000;
 
 /** A health probe whose result is shared by all its callers. */
@@ -11,15 +11,13 @@ export class SharedProbe {
   private answer: Promise<void> | undefined;
   private answeredAt: number | undefined;
 
-  /**
-   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after
-   * four seconds.
-   */
+  /** @param probe isn't called again before its promise has settled. Its `signal` aborts after four seconds. */
   constructor(private readonly probe: (signal: AbortSignal) => Promise<void>) {}
 
   /**
-   * Resolves or rejects as the probe does. A result of the probe is reused for one second. Rejects if the probe gives
-   * no result within four seconds of this call.
+   * Resolves or rejects as the probe does, whose result is reused for one second.
+   *
+   * @throws Error if the probe gives no result within four seconds of this call.
    */
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;

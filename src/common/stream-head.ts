@@ -1,19 +1,19 @@
 /**
- * The most chunks of a stream that are gathered in memory, by `readHead` or for one write to the disk. A limit in bytes
- * alone isn't enough, because a tiny chunk takes far more memory than its length.
+ * The most chunks of a stream that are gathered in memory. A limit in bytes alone isn't enough, because a tiny chunk
+ * takes far more memory than its length.
  */
 export const MAX_CHUNKS = 1024;
 
-/** A stream of bytes whose first chunks (`chunks`) were read into memory. */
 export interface StreamHead<Chunk extends Uint8Array> {
   readonly chunks: readonly Chunk[];
-  /** Yields the bytes after `chunks`; undefined if `chunks` is the whole stream. */
+  /** Undefined if `chunks` is the whole stream. */
   readonly rest: AsyncIterator<Chunk> | undefined;
 }
 
 /**
- * Reads the first chunks of a stream. Stops at the end of the stream, or as soon as more than `most` bytes or
- * MAX_CHUNKS chunks were read. Throws the errors of `bytes`.
+ * Reads the first chunks of a stream: to its end, or until more than `most` bytes or MAX_CHUNKS chunks were read.
+ *
+ * @throws errors of `bytes`.
  */
 export async function readHead<Chunk extends Uint8Array>(bytes: AsyncIterable<Chunk>, most: number): Promise<StreamHead<Chunk>> {
   const rest = bytes[Symbol.asyncIterator]();
@@ -28,9 +28,10 @@ export async function readHead<Chunk extends Uint8Array>(bytes: AsyncIterable<Ch
 }
 
 /**
- * Yields all bytes of a stream: first the chunks of its head, then the bytes of `rest`. Throws the errors of `rest`. A
- * caller that stops early must end `rest` itself, because ending a generator whose reading hasn't begun runs none of
- * its code.
+ * Yields all bytes of a stream. A caller that stops early must end `rest` itself, because ending a generator whose
+ * reading hasn't begun runs none of its code.
+ *
+ * @throws errors of `rest`.
  */
 export async function* behindHead<Chunk extends Uint8Array>({ chunks, rest }: StreamHead<Chunk>): AsyncGenerator<Chunk, void, undefined> {
   yield* chunks;

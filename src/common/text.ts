@@ -14,7 +14,7 @@ export function trimBlanks(text: string): string {
   return text.slice(begin, end);
 }
 
-/** The text with each run of white space, also of line breaks, replaced by one space. */
+/** The text with each run of white space replaced by one space. */
 export const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
 
 /**
@@ -24,8 +24,7 @@ export const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
 export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^\\p{Control}\\p{Surrogate}]{1,${most}}$`, 'u');
 
 /**
- * The length of the longest text that is processed in one go, in UTF-16 units. A longer text is processed in turns with
- * other jobs, because work on each of its characters could block the event loop for long.
+ * In UTF-16 units. A longer text is processed in turns with other jobs, because it could block the event loop for long.
  */
 export const LONG_TEXT = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
@@ -63,23 +62,19 @@ const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as 
 export const jsonArray = (items: readonly Buffer[]): Buffer =>
   Buffer.concat([BEGIN, ...items.flatMap((item, index) => (index === 0 ? [item] : [COMMA, item])), END]);
 
-/** The largest number of bytes that JSON needs for one UTF-16 code unit: the length of `\u0000`. */
+/** The length of `\u0000`. */
 const MAX_BYTES_PER_UNIT = 6;
 
 /**
- * Inserts a long text into JSON, and encodes the result in UTF-8. Encodes the text in pieces, taking turns with other
- * jobs.
+ * Inserts a long text into JSON, in turns with other jobs, and encodes the result in UTF-8.
  *
- * @param json JSON without spaces between its tokens, in which a member has an empty text.
- * @param member the name of that member.
- * @param text the text to insert.
+ * @param json JSON without spaces between its tokens, in which `member` has an empty text.
  */
 export async function encodeWithText(json: string, member: string, text: string): Promise<Buffer> {
   // The first match is the member: a text can't contain `"<member>":""`, because JSON escapes its quotes.
   const empty = `"${member}":""`;
   const textAt = json.indexOf(empty) + empty.length - 1;
-  // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused
-  // pages take no memory.
+  // Room for the longest possible encoding of the text. Unused pages take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MAX_BYTES_PER_UNIT);
   let length = bytes.write(json.slice(0, textAt));
   await forEachPiece(text, (piece) => {
@@ -89,7 +84,7 @@ export async function encodeWithText(json: string, member: string, text: string)
   return bytes.subarray(0, length);
 }
 
-/** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns with other jobs. */
+/** Whether a text is well-formed Unicode. Checks a long text in turns with other jobs. */
 export async function isUnicodeText(text: string): Promise<boolean> {
   if (text.length <= LONG_TEXT) return text.isWellFormed();
   let isUnicode = true;

@@ -1,10 +1,8 @@
 /**
  * Settles as `work` does, if that settles within `limitMs` milliseconds after it began or last called `onProgress`.
- * Otherwise rejects with the error that `silence` returns. The work isn't cancelled then, and its later outcome is
- * ignored.
+ * Otherwise rejects with the error that `silence` returns, and ignores the later outcome of the work.
  *
- * @param onSilence called with that error after the rejection, for example to abort the work. Whatever the work does
- * then, the promise rejects with that error.
+ * @param onSilence called with that error after the rejection, for example to abort the work.
  */
 export async function withTimeLimit<T>(
   limitMs: number,

@@ -1,4 +1,3 @@
-/** How long one job may occupy the event loop before other work gets a turn, in milliseconds. */
 const TURN_MS = 5;
 
 const waiting: (() => void)[] = [];
@@ -18,11 +17,11 @@ function schedule(): void {
 export const waitingTurns = (): number => waiting.length;
 
 /**
- * Splits one CPU-heavy job into turns of about 5 ms. The jobs of the process wait in one queue, and each iteration of
- * the event loop grants one turn to one job, so that the loop stays responsive however many jobs there are.
+ * Splits one CPU-heavy job into turns of about 5 ms. Each iteration of the event loop grants one turn to one job of the
+ * process, so that the loop stays responsive however many jobs there are.
  *
- * A job checks `isOver` before each of its steps, which may take 1 ms at most. If `isOver` is true, as it is before the
- * first step, the job awaits `next`.
+ * A job checks `isOver` before each of its steps, which may take 1 ms at most. If it is true, as it is before the first
+ * step, the job awaits `next`.
  */
 export class Turns {
   private end = -Infinity;
@@ -31,7 +30,6 @@ export class Turns {
     return performance.now() >= this.end;
   }
 
-  /** Resolves when the next turn of this job begins. */
   async next(): Promise<void> {
     await new Promise<void>((resolve) => {
       waiting.push(resolve);

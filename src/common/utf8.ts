@@ -20,8 +20,8 @@ export class Utf8Decoder {
   private rest: Buffer = Buffer.alloc(0);
 
   /**
-   * @returns the characters that `chunk` completes. If `chunk` ends within a character, the bytes of this character are
-   * kept for the next chunk. After the last chunk, call `end`, which checks that no such bytes are left.
+   * @returns the characters that `chunk` completes; the bytes of an incomplete one are kept for the next chunk. After
+   * the last chunk, call `end`.
    * @throws SyntaxError when the bytes aren't UTF-8.
    */
   add(chunk: Buffer): string {

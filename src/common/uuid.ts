@@ -2,10 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 
 const UUID_BYTES = 16;
-/**
- * Random bytes for the next 256 UUIDs, fetched at once. A call of the system's random source costs as much as all else
- * that a UUID takes.
- */
+/** A call of the system's random source costs as much as all else that a UUID takes. */
 const pool = new Uint8Array(256 * UUID_BYTES);
 let used = pool.length;
 

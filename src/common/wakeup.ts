@@ -6,23 +6,21 @@ export class Wakeup {
   private isDue = false;
   private wakeSleeper: (() => void) | undefined;
 
-  /** Announces news. Costs next to nothing if the consumer isn't asleep. */
   wake(): void {
     this.isDue = true;
     this.wakeSleeper?.();
   }
 
   /**
-   * Forgets the news so far. The consumer must call `clear` first and then look for what is new. In the opposite order,
-   * it would miss news announced in between.
+   * Must be called before looking for what is new. In the opposite order, news announced in between would be missed.
    */
   clear(): void {
     this.isDue = false;
   }
 
   /**
-   * Resolves at the next news, after `longestMs` milliseconds, or when the signal aborts. Resolves at once if there
-   * were news since `clear`. Never rejects.
+   * Resolves at the next news (at once if there were news since `clear`), after `longestMs` milliseconds, or when the
+   * signal aborts. Never rejects.
    */
   async sleep(longestMs: number, signal: AbortSignal): Promise<void> {
     if (this.isDue || signal.aborted) return;

@@ -27,21 +27,19 @@ export class DataDirectoryInUseError extends Error {
 /** An exclusive lock in DATA_DIR. It is held until it is released or its process ends, even by a crash. */
 export interface DataDirectoryLock {
   /**
-   * Whether the path of the lock file still names the file that is locked. False once that file, its directory or its
-   * volume has been removed, moved or covered by a mount, because another process could then take the lock.
+   * False once the path of the lock file names another file or none, because another process could then take the lock.
    * Synchronous: one stat.
    */
   isHeld(): boolean;
-  /** Releases the lock. Idempotent. */
+  /** Idempotent. */
   release(): void;
 }
 
 /**
  * Takes the lock `<directory>/<name>.lock`. Creates a missing directory, unless `create` is false.
  *
- * The lock is an exclusive SQLite transaction, which is an operating-system lock on the lock file itself. The system
- * releases it when the process ends, and it is the same lock for every path that leads to the file. If this process
- * opened and closed the lock file other than by SQLite, POSIX would release the lock.
+ * The lock is an exclusive SQLite transaction, which is an operating-system lock on the lock file itself. If this
+ * process opened and closed the lock file other than by SQLite, POSIX would release the lock.
  *
  * @param directory the path as the user wrote it, because the error quotes it.
  * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when `create` is true
@@ -50,8 +48,7 @@ export interface DataDirectoryLock {
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
-  // `isLocked` in another process holds a shared lock for microseconds, which also makes the lock busy. So a busy lock
-  // is tried again.
+  // `isLocked` in another process makes the lock busy for microseconds.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const lock = takeUnlessBusy(lockFile(directory, name));
     if (lock) return lock;
@@ -61,8 +58,8 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 }
 
 /**
- * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the
- * lock file. False if the lock file is missing, and also if this process may not search the directory.
+ * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. False also if the lock file is
+ * missing, or if this process may not search the directory.
  *
  * @throws DataDirectoryError when the path isn't that of a lock file, or when the file can't be locked; errors of
  * opening the file.
@@ -70,7 +67,7 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);
   if (!existsSync(path)) return false;
-  // The probe takes a shared lock. It conflicts with the exclusive lock of a holder, but not with another probe.
+  // A shared lock conflicts with the exclusive lock of a holder, but not with another probe.
   const probe = openUnlessBusy(path, 'BEGIN; SELECT count(*) FROM sqlite_master');
   probe?.close();
   return !probe;
@@ -80,21 +77,19 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
-  // Throws if the lock file can't be read and written. SQLite would open a read-only file too, but BEGIN EXCLUSIVE
-  // would then lock nothing.
+  // SQLite would open a read-only file too, but BEGIN EXCLUSIVE would then lock nothing.
   accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
-  // If the lock file was replaced while SQLite opened it, the locked file may not be the one at the path. So the lock
-  // is given up.
+  // If the lock file was replaced meanwhile, the locked file may not be the one at the path.
   const isHeld = placeCheck(path, before);
   if (before && isHeld()) return { isHeld, release: () => database.close() };
   database.close();
   return undefined;
 }
 
-/** Creates the lock file if it is missing. SQLite would create it too, but SQLite's errors say less about a failure. */
+/** SQLite would create it too, but its errors say less about a failure. */
 function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
@@ -108,7 +103,7 @@ function openUnlessBusy(path: string, sql: string): Database.Database | undefine
   if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
-    // SQLite's rollback journal is kept in memory, so that no journal file appears beside the lock file.
+    // In memory, so that no journal file appears beside the lock file.
     database.exec(`PRAGMA journal_mode = MEMORY; ${sql}`);
     return database;
   } catch (error) {

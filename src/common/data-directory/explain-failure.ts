@@ -15,10 +15,6 @@ export function explainFailure(error: CodedError, dataDirectory: string): string
   return `${error.message}${where}${adviceFor(error.code)}`;
 }
 
-/**
- * Describes what blocks the way from `directory` to a path below it: a symbolic link that is dangling or leads in a
- * circle, or a file in place of a directory. Undefined if none of these blocks the way.
- */
 function obstacleOn(path: string, directory: string): string | undefined {
   let at = resolve(directory);
   for (const name of relative(at, path).split(sep)) {

@@ -1,14 +1,15 @@
 import { type BigIntStats, statSync } from 'node:fs';
 
-/** Identifies a file by device and inode. Two files that exist at the same time never share both. */
+/** Two files that exist at the same time never share both. */
 export interface FileIdentity {
   readonly dev: bigint;
   readonly ino: bigint;
 }
 
 /**
- * The status of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
- * Throws other file system errors. Synchronous: one stat.
+ * The status of the file at a path, after following links; undefined if it is missing. Synchronous: one stat.
+ *
+ * @throws file system errors other than `ENOENT` and `ENOTDIR`.
  */
 export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
@@ -22,17 +23,10 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
 /** Whether an error of the file system means that a path leads through symbolic links in a circle. */
 export const isCircleOfLinks = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ELOOP';
 
-/**
- * The identity of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
- * Throws other file system errors. Synchronous: one stat.
- */
+/** Like `statUnlessAbsent`, for the identity of a file. */
 export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;
 
-/**
- * The identity of the file at a path, after following links. Never throws: undefined if the file is missing, and also
- * if the path can't be read because the volume fails or the process is not allowed to search a directory. Synchronous:
- * one stat.
- */
+/** Like `fileIdentity`, but never throws: undefined also if the path can't be read. */
 export function identityUnlessUnreadable(path: string): FileIdentity | undefined {
   try {
     return statSync(path, { bigint: true });
@@ -42,9 +36,8 @@ export function identityUnlessUnreadable(path: string): FileIdentity | undefined
 }
 
 /**
- * Returns a function that checks whether a path still names `file`, after following links; or, if `file` is undefined,
- * whether the path still names no file. The check never throws: a path that can't be read counts as naming no file.
- * Synchronous: one stat per check.
+ * Returns a check of whether a path still names `file`, or still no file if `file` is undefined. It never throws: a path
+ * that can't be read counts as naming no file. Synchronous: one stat per check.
  */
 export const placeCheck = (path: string, file: FileIdentity | undefined) => (): boolean => {
   try {

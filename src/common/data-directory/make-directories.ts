@@ -4,12 +4,10 @@ import { DataDirectoryError } from './data-directory-error.js';
 import { statUnlessAbsent } from './file-identity.js';
 
 /**
- * Creates a directory and its missing parents. Unlike Node's recursive `mkdir`, this function stops if an existing
- * parent doesn't accept a new directory, as `/proc` doesn't, and throws the error of that attempt: for example `EROFS`
- * on a read-only volume, where Node throws `ENOENT`.
+ * Creates a directory and its missing parents. If an existing parent doesn't accept a new directory, throws the error
+ * of that attempt, for example `EROFS`, where Node's recursive `mkdir` throws `ENOENT`.
  *
- * @param mode the permissions of the directory itself, if it is created: those of an existing one stay. Created parents
- * get the default permissions.
+ * @param mode the permissions of the directory itself, if it is created.
  * @throws DataDirectoryError when the path names something other than a directory, or when the path or one of its
  * parents is a dangling link; file system errors.
  */
@@ -30,7 +28,7 @@ export function makeDirectories(path: string, mode?: number): void {
 }
 
 /**
- * Must be called only for a path that exists. A dangling link counts as existing.
+ * Must be called only for a path that exists, if only as a dangling link.
  *
  * @throws DataDirectoryError when the path names a file or a dangling symbolic link instead of a directory; file system
  * errors.
