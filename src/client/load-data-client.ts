@@ -238,7 +238,6 @@ export class LoadDataClient {
 /** The service looks for `additional_data` in JSON, looks for parts in a form, and refuses a URL-encoded form. */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
-/** The sha-256 is undefined for a stream that is sent as it is read (`blobOrStream`). */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
   const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
   if (additionalData !== undefined || OWN_MEANING.test(type)) {

@@ -96,7 +96,6 @@ function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
   }
 }
 
-/** Shows each chunk to `see` before passing it on. If reading the source or `see` fails, `failure` keeps the error. */
 class WatchedStream {
   failure: UnreadableContentError | undefined;
   readonly readable: ReadableStream<Uint8Array>;
@@ -129,7 +128,6 @@ const headersOf = ({ headers, content: { contentType } }: ContentRequest): Recor
 /** The form that contains the file is longer than the file. */
 const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
 
-/** The members of `XMLHttpRequest` that the client uses. */
 interface BrowserRequest {
   readonly status: number;
   readonly responseText: string;

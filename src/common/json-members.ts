@@ -25,7 +25,6 @@ export class JsonMembers {
   private readonly maxNameLength: number;
   private capture = Capture.Nothing;
   private captured = '';
-  /** Undefined if the member that is being read isn't wanted. */
   private name: string | undefined;
   private list: Set<string> | undefined;
 
@@ -64,7 +63,6 @@ export class JsonMembers {
     this.begin(Capture.Nothing);
   }
 
-  /** Reports a value that isn't a text. */
   set(depth: number, value: null | typeof OTHER_VALUE): void {
     if (depth === 1 && this.name !== undefined) {
       this.values.set(this.name, value);

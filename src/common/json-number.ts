@@ -54,7 +54,6 @@ export class JsonNumber {
   }
 }
 
-/** Undefined if the number ends before `byte`. */
 function nextPart(part: Part, byte: number): Part | undefined {
   const digit = isDigit(byte);
   switch (part) {

@@ -61,7 +61,6 @@ export class JsonReader {
     this.built = new JsonMembers(wanted);
   }
 
-  /** If a name is repeated, its last value counts. */
   get members(): ReadonlyMap<string, JsonMember> {
     return this.built.values;
   }
@@ -119,7 +118,6 @@ export class JsonReader {
       if (this.depth > 1 && !this.built.isBuildingList) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // Otherwise, a number or a literal begins at `at`.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;

@@ -121,7 +121,6 @@ export class MemoryBudget {
 
 /** The memory of a `MemoryBudget` that one holder has. */
 export class HeldMemory {
-  /** Changed only by the budget. */
   bytes = 0;
 
   constructor(

@@ -63,7 +63,6 @@ export class BodyMemory {
     return this.take(this.line, text.length * MAX_BYTES_A_CHARACTER);
   }
 
-  /** Releases memory until the body has it for at most `bytes` bytes. The memory for the index line is kept. */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }

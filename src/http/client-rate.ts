@@ -40,7 +40,6 @@ export class ClientRate {
     if (this.leftMs < 0) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 
-  /** Whether this body may hold memory that others wait for: its own, or that of a part of its file. */
   get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;
     return mayHavePart || this.memory?.isHeld === true;

@@ -100,7 +100,6 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) {
       receive(request, response, true);
     } else if (others.continue === 0) {
-      // Node does the same when `checkContinue` has no listener.
       response.writeContinue();
       receiveOther(request, response);
     }

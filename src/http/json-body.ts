@@ -19,7 +19,6 @@ const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliD
 /** A compressed body can be longer than its decoded content. */
 const CODING_OVERHEAD_BYTES = 65_536;
 
-/** A longer body, after decoding, is parsed in steps as it arrives. */
 const SMALL_BODY_BYTES = 16 * 1024;
 const STEP_BYTES = 16 * 1024;
 

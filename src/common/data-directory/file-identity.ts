@@ -36,8 +36,8 @@ export function identityUnlessUnreadable(path: string): FileIdentity | undefined
 }
 
 /**
- * Returns a check of whether a path still names `file`, or still no file if `file` is undefined. It never throws: a path
- * that can't be read counts as naming no file. Synchronous: one stat per check.
+ * Returns a check of whether a path still names `file`, or still no file if `file` is undefined. It never throws: a
+ * path that can't be read counts as naming no file. Synchronous: one stat per check.
  */
 export const placeCheck = (path: string, file: FileIdentity | undefined) => (): boolean => {
   try {

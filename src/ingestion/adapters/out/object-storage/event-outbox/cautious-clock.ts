@@ -14,13 +14,11 @@ export class CautiousClock {
 
   constructor(private readonly bucket: Bucket) {}
 
-  /** The estimated time, in milliseconds since 1970. */
   get time(): number {
     const aheadMs = Math.min(...this.aheadMs);
     return aheadMs === Infinity ? this.bucket.storeTime : Date.now() + aheadMs;
   }
 
-  /** Takes the time of the store's latest answer into account. */
   note(): void {
     const [now, before] = this.aheadMs;
     const aheadMs = this.bucket.storeTime - Date.now();

@@ -39,7 +39,6 @@ export class LateSource implements EventSource {
     return this.waiting[0]?.time;
   }
 
-  /** Whether a segment was announced as late and may have unconfirmed events. */
   isWaiting(segment: string): boolean {
     return this.segments.has(segment);
   }

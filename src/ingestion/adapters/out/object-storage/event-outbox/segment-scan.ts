@@ -25,7 +25,6 @@ const MAYBE_ANNOUNCED_MS = 10_000;
  * even later, its events may be delivered again.
  */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/** The approximate maximum number of listed segments of one kind in memory, besides those that compaction created. */
 const MAX_SEGMENTS = 5_000;
 /**
  * Listed spans are widened to multiples of a unit, so that few prefixes cover them. This is the largest unit; stores
@@ -87,7 +86,6 @@ export class SegmentScan implements EventSource {
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
     private readonly reader: UnconfirmedLineReader,
-    /** Whether `LateSource` delivers a segment's events instead of this scan. */
     private readonly isAnnounced: (segment: string) => boolean,
     private readonly logger: StorageLogger,
   ) {}

@@ -93,7 +93,6 @@ export class UnconfirmedLineReader {
     yield* this.linesFrom(key, begin, size);
   }
 
-  /** @param size in bytes, or a larger number if it is unknown. */
   private async *linesFrom(key: string, offset: number, size: number): AsyncGenerator<Line> {
     let length = BLOCK_BYTES;
     for (let at = offset; at < size; ) {

@@ -54,7 +54,6 @@ async function openBucketView(bucket: Bucket): Promise<StoreView> {
 class BucketView implements StoreView {
   readonly recoveredBy = 'a running service';
   readonly movesLines = true;
-  /** A cache of `relation` for the last `second` that it was called with. */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
   constructor(private readonly bucket: Bucket) {}

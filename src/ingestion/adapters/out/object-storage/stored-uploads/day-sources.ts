@@ -23,7 +23,6 @@ interface MovingDay {
 export class DaySources {
   /** In milliseconds since 1970, inclusive. */
   private readonly until: number;
-  /** Days with 1,000 objects or more whose lines compaction may move while a page is read. */
   private readonly moving = new Map<Day, MovingDay>();
 
   constructor(

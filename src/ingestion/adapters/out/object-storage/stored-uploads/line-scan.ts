@@ -13,7 +13,6 @@ export interface FoundText {
  * line.
  */
 export class LineScan {
-  /** The incomplete line, or only its last bytes if it is long, and their offset in the segment. */
   private rest: Buffer = Buffer.alloc(0);
   private at: number;
   private begin: number;

@@ -224,7 +224,6 @@ export class UploadRemoval {
     if (batch.length > 0) yield batch;
   }
 
-  /** Runs an action again, with a new hold, if the hold on the day was lost. */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
