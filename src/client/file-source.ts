@@ -10,8 +10,7 @@ export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array>
 type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
 /**
- * Converts text and bytes to a Blob, which can be read again for a repeat; in browsers also a stream, because their
- * `fetch` sends no streams over HTTP/1.1.
+ * Converts text and bytes to a Blob; in browsers also a stream, because their `fetch` sends no streams over HTTP/1.1.
  */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;

@@ -40,10 +40,7 @@ export interface UploadRequest extends RequestOptions {
   /** Default: that of the `Blob`, or `application/octet-stream` if there is none. */
   readonly contentType?: string;
   readonly additionalData?: string;
-  /**
-   * Within 24 hours, the upload is stored once, however often it is sent with this `Idempotency-Key`. Default: a random
-   * key.
-   */
+  /** With this `Idempotency-Key`, the upload is stored once within 24 hours. Default: a random key. */
   readonly idempotencyKey?: string;
   readonly onProgress?: (progress: Progress) => void;
 }
@@ -198,10 +195,7 @@ export class LoadDataClient {
     return receiptOf(answer, digest ?? answer.sentDigest);
   }
 
-  /**
-   * A POST is sent only once: if the answer to a creation were lost, a repeat would be refused because the role's name
-   * or the user's e-mail is in use.
-   */
+  /** A POST is sent only once: after a lost answer, a repeat would be refused because the name or e-mail is in use. */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
     return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
   }

@@ -6,10 +6,7 @@ const MAX_PAUSE_MS = 10_000;
 const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
-  /**
-   * A sending doesn't count if its answer says that another request with the same `Idempotency-Key` is in progress
-   * (409).
-   */
+  /** Answers that say that another request with the key is in progress (409) don't count. */
   readonly attempts: number;
   readonly inProgressTimeoutMs: number;
 }
@@ -47,10 +44,7 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
 /** No other answer with 409 has a `Retry-After`. */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
-/**
- * Not shorter than the answer's `Retry-After`, unless that is a date. After a 409, the pauses grow even with a
- * `Retry-After`, because each repeat of an upload sends the file again.
- */
+/** Not shorter than `Retry-After` in seconds. Pauses grow after a 409, because each repeat sends the file again. */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
   const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);

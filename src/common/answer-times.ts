@@ -1,7 +1,4 @@
-/**
- * Within this time a client usually gets the answer of an operation on users or roles, or the beginning of a list of
- * them.
- */
+/** How long the answer of an operation on users or roles, or the beginning of a list, usually takes at most. */
 export const ANSWER_WITHIN_MS = 10_000;
 /**
  * How long the check of an access token with a known key waits at most for newer keys of the issuer, if the known ones

@@ -1,5 +1,2 @@
-/**
- * How far the clock of the machine was set forward since the process started, in milliseconds; negative if it was set
- * back.
- */
+/** By how many milliseconds this machine's clock was set forward since the process started; negative if set back. */
 export const clockShiftMs = (): number => Date.now() - performance.timeOrigin - performance.now();

@@ -1,7 +1,4 @@
-/**
- * A queue whose oldest and newest items are taken alternately, so that many stalled items don't block newer ones for
- * long.
- */
+/** Takes its oldest and newest items alternately, so that many stalled items don't block newer ones for long. */
 export class FairQueue<T> {
   private readonly waiting: T[] = [];
   private isNewestNext = false;

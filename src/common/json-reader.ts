@@ -152,10 +152,7 @@ export class JsonReader {
     return at;
   }
 
-  /**
-   * Has the same effect as `read` within a list or object that isn't built. It is faster, but stops before numbers and
-   * literals, and within texts.
-   */
+  /** Has the same effect as `read`, and is faster. Stops before numbers and literals, and within texts. */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
     let { state, depth } = this;

@@ -161,8 +161,5 @@ export class HeldMemory {
 /** For request bodies, their index lines, and bytes on their way to the disk or to a bucket. */
 export const processMemory = new MemoryBudget();
 
-/**
- * For answers with long index lines. It isn't part of `processMemory`, so that clients that are slow to read their
- * answers don't delay uploads.
- */
+/** For answers with long index lines. Separate, so that slow readers of answers don't delay uploads. */
 export const answerMemory = new MemoryBudget();

@@ -3,8 +3,7 @@ import { FairQueue } from '../common/fair-queue.js';
 /** Few, because decoding a body takes a thread, and an amount of memory that can't be known from the body's length. */
 const SLOTS = 4;
 /**
- * Then the slot passes to the next body, even if the first one is still being decoded, so that slow clients don't block
- * others.
+ * Then the slot passes to the next body, even if this one isn't decoded yet, so that slow clients don't block others.
  */
 const MAX_TURN_MS = 2_000;
 

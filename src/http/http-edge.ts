@@ -20,10 +20,7 @@ const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
-/**
- * Passes valid requests to the handlers that the server has now. Requests that a connection receives pipelined are
- * handled one after the other.
- */
+/** Valid requests go to the server's present handlers, those of one connection one after the other. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
   const handle = (request: IncomingMessage, response: ServerResponse): void => {

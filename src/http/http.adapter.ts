@@ -3,10 +3,7 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
-/**
- * One read from the socket (64 KiB) can contain about 10,000 chunks of one byte, whose content already exceeds this
- * limit. So Node stops after one such read, until `BodyPace` grants the bytes.
- */
+/** One read from the socket (64 KiB) can contain about 10,000 chunks of one byte. Node stops after one such read. */
 const HIGH_WATER_MARK = 4 * 1024;
 
 /** Express configured for the service interface: for example, paths match exactly (case and trailing slash). */

@@ -54,10 +54,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     answerExpressError(error, request, response, next);
   };
 
-  /**
-   * Nest's last handlers, for unknown paths and errors, only handle paths below the global prefix. So if the
-   * application is the service as a whole, handlers for all other paths are added.
-   */
+  /** Nest's last handlers, for unknown paths and errors, only handle paths below the global prefix. */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     this.routes.read(express);

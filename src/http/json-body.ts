@@ -52,15 +52,9 @@ export interface JsonLimits extends RequestBodyLimits {
 export interface JsonObject {
   /** May be incomplete until `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
-  /**
-   * The whole decoded body; undefined if the object has only wanted members. Reading it throws the errors of
-   * `openJson`.
-   */
+  /** The whole decoded body; undefined if there are only wanted members. Throws the errors of `openJson`. */
   readonly bytes: Chunks | undefined;
-  /**
-   * Must be called when the caller reads no further, because another compressed body may be waiting for this body's
-   * slot (`DecodingSlots`).
-   */
+  /** Call it when reading no further, because another body may wait for this one's slot (`DecodingSlots`). */
   readonly end: () => void;
 }
 

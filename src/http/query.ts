@@ -3,16 +3,10 @@ import { ServiceError } from '../common/service-error.js';
 
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
-/**
- * Query parameters by name. Undefined for an ambiguous one: repeated, not UTF-8 after decoding, or given as
- * `name[...]`.
- */
+/** Undefined for an ambiguous parameter: repeated, not UTF-8 after decoding, or given as `name[...]`. */
 export type RawQuery = ReadonlyMap<string, string | undefined>;
 
-/**
- * Decodes the query from the URL as it was sent. Express's parsed query would hide defects, such as repeated
- * parameters.
- */
+/** Decodes the query of a URL. Express's parsed query would hide defects, such as repeated parameters. */
 export function parseQuery({ url = '' }: Pick<IncomingMessage, 'url'>): RawQuery {
   const parameters = new Map<string, string | undefined>();
   const start = url.indexOf('?');

@@ -16,10 +16,7 @@ export class ServiceExceptionFilter implements ExceptionFilter {
   }
 }
 
-/**
- * The body of the answer to an error of the given kind, a JSON object with the single member `error` (service
- * interface, part 7).
- */
+/** The body of the answer to an error: a JSON object with the single member `error` (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
 const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges', 'Content-Security-Policy'];

@@ -27,8 +27,7 @@ export class DataDirectoryInUseError extends Error {
 /** An exclusive lock in DATA_DIR. It is held until it is released or its process ends, even by a crash. */
 export interface DataDirectoryLock {
   /**
-   * False once the path of the lock file names another file or none, because another process could then take the lock.
-   * Synchronous: one stat.
+   * False once the path names another file or none, so that another process could take the lock. Synchronous: one stat.
    */
   isHeld(): boolean;
   /** Idempotent. */

@@ -4,10 +4,7 @@ import { identityUnlessUnreadable } from './file-identity.js';
 /** PENDING_BYTE in SQLite's source. */
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
-/**
- * The id of the process that holds SQLite's write lock on a file; undefined if it isn't found, as on systems other than
- * Linux, or if it is in another container.
- */
+/** The id of the process that holds SQLite's write lock on a file, if Linux lists it; not one in another container. */
 export function lockHolder(path: string): string | undefined {
   const file = identityUnlessUnreadable(path);
   const locks = textUnlessUnreadable('/proc/locks');

@@ -5,10 +5,7 @@ const READS_AT_ONCE = 16;
 /** A batch of events that is being collected, and the actions to run once the receiver has confirmed these events. */
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
-  /**
-   * A batch may have actions but no event, for example at the end of a segment whose events had all been confirmed
-   * before.
-   */
+  /** A batch may have actions but no event, for example at the end of a segment that was confirmed before. */
   steps = 0;
   private bytes = 0;
   private readonly onConfirmed: (() => void)[] = [];
@@ -57,8 +54,7 @@ export interface EventSource {
 }
 
 /**
- * The next objects of a queue, from index `from` on, whose events probably fit into a batch together: at most 16, and
- * at least one if there is one.
+ * The next objects of a queue whose events probably fit into a batch together: 1 to 16, if there are any.
  *
  * @param room how many more events the batch may take.
  * @param eventsIn returns about how many events an object has.

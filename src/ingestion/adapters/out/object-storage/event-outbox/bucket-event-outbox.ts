@@ -20,10 +20,7 @@ import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan
 import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 const POLL_EVERY_MS = 5_000;
-/**
- * A token bucket limits listings: one per pause, after a quiet time LISTINGS_AT_ONCE at once. Catching up (`isBehind`)
- * doesn't count.
- */
+/** Listings are limited to one per pause, or LISTINGS_AT_ONCE after a quiet time. Catching up (`isBehind`) isn't. */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
 const MAX_LISTED = 1_000;

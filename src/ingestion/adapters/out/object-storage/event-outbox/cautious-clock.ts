@@ -3,10 +3,9 @@ import type { Bucket } from '../bucket.js';
 const WINDOW_MS = 60_000;
 
 /**
- * A cautious estimate of the store's time: the earliest time that is possible by the answers noted in about the last
- * two minutes. A store may have several clocks, and one answer may be minutes ahead. If it were believed, the event
- * outbox would move its watermark too far, and never deliver the events of segments that appear later with earlier
- * times in their names.
+ * The earliest time of the store that is possible by the answers noted in about the last two minutes. A store may have
+ * several clocks, and one answer may be minutes ahead. If it were believed, the watermark would move too far, and the
+ * events of segments that appear later with earlier times would never be delivered.
  */
 export class CautiousClock {
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];

@@ -32,8 +32,7 @@ export class CursorLease {
   private isClosed = false;
 
   /**
-   * @param onRenew called with true after each attempt to renew the lease, unless it is lost; with false when the lease
-   * is released or lost. Must not reject.
+   * @param onRenew called with true after an attempt to renew the lease, with false once it has ended. Must not reject.
    */
   constructor(
     private readonly bucket: Bucket,

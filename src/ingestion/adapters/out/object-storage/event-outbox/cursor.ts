@@ -6,9 +6,7 @@ import type { Bucket } from '../bucket.js';
 import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
-/**
- * Segments with times later than this after the watermark are assumed to have no confirmed events. Includes a margin.
- */
+/** A segment with a time later than this after the watermark is assumed to have no confirmed event. */
 const CONFIRMED_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
@@ -20,10 +18,7 @@ const PART = z.object({
 export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
-  /**
-   * In milliseconds since 1970. Segments with earlier times in their names have no events left to deliver, except those
-   * announced as late.
-   */
+  /** In milliseconds since 1970. Earlier segments have no events left to deliver, except those announced as late. */
   watermark: z.number(),
   /** Short names, without separators, of segments from the watermark on whose events were confirmed. */
   told: z.string(),
@@ -39,10 +34,7 @@ const CURSOR_CONTENT = z.object({
   parts: z.record(z.string(), PART),
   /** The number of confirmed events of objects in `events/` of which only the first events were confirmed, by key. */
   counts: z.record(z.string(), z.number().int()),
-  /**
-   * Until when the cursor remembers confirmed segments that may still be announced as late, in milliseconds since 1970
-   * by the store's clock. By short name.
-   */
+  /** Until when confirmed segments that may still be announced are remembered, by short name; milliseconds since 1970. */
   late: z.record(z.string(), z.number()),
 });
 
@@ -99,11 +91,7 @@ export function cursorBytes({ holder, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/**
- * Parses the bytes of the cursor.
- *
- * @throws an Error if they are anything else.
- */
+/** @throws an Error if the bytes aren't those of a cursor. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.`);
@@ -124,8 +112,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. False for segments that compaction
- * created, and for most segments with times before the watermark.
+ * Whether the cursor names a segment as confirmed. False for segments that compaction created, and for most with times
+ * before the watermark.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -152,8 +140,8 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether the events of some segments of a day may be confirmed and those of others not. Compaction must not merge the
- * segments of such a day, because it would mix confirmed and unconfirmed lines. False without a cursor.
+ * Whether the events of some segments of a day may be confirmed and those of others not. Compaction must not mix them.
+ * False without a cursor.
  *
  * @throws errors of the bucket; an Error if the cursor is damaged.
  */

@@ -6,21 +6,12 @@ import { CURSOR, LATE_SEGMENTS } from '../keys.js';
 import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
-/**
- * A segment of uploads that weren't slow needs no announcement if it was written within this time of the one in its
- * name.
- */
+/** Without an announcement, a segment must be written within this time of the one in its name. */
 export const MAX_LATE_MS = 40_000;
-/**
- * Checked before the write: if a segment were announced only after it, a crash in between could hide it from the event
- * outbox.
- */
+/** Checked before the write: with an announcement only after it, a crash in between could hide the segment. */
 const SOON_LATE_MS = 20_000;
 const ANNOUNCED_FOR_MS = 5 * 60_000;
-/**
- * How long the event outbox waits for an announced segment to appear, by the store's clock. Then it searches for the
- * announced uploads by their ids.
- */
+/** How long the event outbox waits for an announced segment, before it searches for the uploads by their ids. */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });

@@ -101,10 +101,7 @@ export class LateSource implements EventSource {
     return true;
   }
 
-  /**
-   * The cursor remembers the segment, so that its events aren't delivered again if it is also found by its name, or was
-   * announced twice.
-   */
+  /** The cursor remembers the segment, because it may also be found by its name, or have been announced twice. */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));
     this.read.delete(key);

@@ -11,25 +11,16 @@ import { advance, type Cursor, daysBetween, isConfirmed, isTimed, type Position,
 import { MAX_LATE_MS } from './late-segments.js';
 import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
-/**
- * A segment written by uploads with a time longer ago than this, by the store's clock, either exists already or will be
- * announced as late. Includes a margin.
- */
+/** A segment with a time longer ago than this, by the store's clock, exists already or will be announced as late. */
 export const SETTLED_MS = MAX_LATE_MS + 20_000;
 /** How far ahead of the store's clock the times of listed segments may be. */
 export const AHEAD_MS = 60_000;
 /** A segment written within this time of the one in its name is assumed not to be announced. Includes a margin. */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/**
- * How long at least the cursor remembers a confirmed segment that may still be announced as late. If it is announced
- * even later, its events may be delivered again.
- */
+/** How long at least the cursor remembers a confirmed segment that may still be announced as late. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 const MAX_SEGMENTS = 5_000;
-/**
- * Listed spans are widened to multiples of a unit, so that few prefixes cover them. This is the largest unit; stores
- * with many segments use smaller ones.
- */
+/** Listed spans are widened to multiples of a unit, so that few prefixes cover them. This is the largest unit. */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 const MAX_WASTED = 10_000;
 const LINE_BYTES = 600;
@@ -71,10 +62,7 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 export class SegmentScan implements EventSource {
   private created: Segment[] = [];
   private segments: Segment[] = [];
-  /**
-   * The last listing, at `listedAt`, found all unconfirmed segments with times before this. Both in milliseconds since
-   * 1970 by the store's clock.
-   */
+  /** The last listing, at `listedAt`, found all unconfirmed segments with earlier times. In milliseconds since 1970. */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
   private unitMs = MAX_UNIT_MS;
@@ -108,7 +96,7 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the unconfirmed segments from the watermark on, about MAX_SEGMENTS at most, and moves the watermark forward.
+   * Lists the unconfirmed segments from the watermark on, and moves the watermark forward.
    *
    * @throws errors of the bucket and of `DayHold.take`.
    */

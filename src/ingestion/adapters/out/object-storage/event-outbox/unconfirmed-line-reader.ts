@@ -18,10 +18,7 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
-  /**
-   * The last confirmed uploads of partly confirmed segments, by key. Needed if a removal of uploads rewrites a segment,
-   * which changes the offsets of its lines.
-   */
+  /** Ids of the last confirmed uploads. A removal of uploads may rewrite a segment, which moves its lines. */
   private readonly remembered = new Map<string, string[]>();
 
   constructor(
@@ -46,8 +43,8 @@ export class UnconfirmedLineReader {
   }
 
   /**
-   * Adds the events of the lines to a batch, except those that were confirmed elsewhere. Returns false if lines of the
-   * segment are left for a later batch. Otherwise, `onOver` is called once the batch is confirmed.
+   * Adds the events of the lines to a batch, except those confirmed elsewhere. Returns false if lines are left for a
+   * later batch. Otherwise, `onOver` is called once the batch is confirmed.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isConfirmedElsewhere = (_: string): boolean => false): boolean {
     const taken: Line[] = [];

@@ -20,10 +20,7 @@ const MAX_ROUNDS = 10;
 /** Expired uploads are removed at most once in this time, however many processes share the bucket. */
 const RETENTION_TURN_MS = 50 * 60_000;
 
-/**
- * Finds, lists and removes the uploads in a bucket. Uploads are found by the times in the names of segments; there is
- * no other index.
- */
+/** Finds, lists and removes the uploads in a bucket, by the times in the names of segments; there is no other index. */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 

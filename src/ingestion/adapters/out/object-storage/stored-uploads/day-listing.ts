@@ -19,10 +19,7 @@ export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.stor
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
-/**
- * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has fewer
- * objects.
- */
+/** The non-empty segments among the first 1,000 objects of a day. `isWhole`: whether the day has fewer objects. */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
   let listed = 0;

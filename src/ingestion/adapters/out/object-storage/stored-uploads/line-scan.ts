@@ -8,10 +8,7 @@ export interface FoundText {
   readonly bytes: Buffer | undefined;
 }
 
-/**
- * Finds the lines of a segment that contain a text, while the segment is read. Holds at most 64 KiB of an incomplete
- * line.
- */
+/** Finds the lines with a text while a segment is read. Holds at most 64 KiB of an incomplete line. */
 export class LineScan {
   private rest: Buffer = Buffer.alloc(0);
   private at: number;

@@ -6,10 +6,7 @@ import type { PageMemory } from './page-memory.js';
 
 const READS_AT_ONCE = 32;
 const MAX_READS_AT_ONCE = 256;
-/**
- * A single read may exceed MAX_BYTES_AT_ONCE. Once MAX_BYTES or MAX_READS were read for a page, it ends early, unless a
- * client would then get the same page again and again.
- */
+/** MAX_BYTES and MAX_READS end a page early, unless a client would then get the same page again and again. */
 const MAX_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_READS = 2_000;
@@ -72,8 +69,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 }
 
 /**
- * The more sources were read in vain, the more listings are included, so that the days of years aren't listed one by
- * one for a customer without uploads.
+ * More listings after reads in vain, so that the days of years aren't listed one by one for a customer without uploads.
  */
 function nextReads(sources: readonly Source[], page: Page, inVain: number): Source[] {
   const [newest] = sources;

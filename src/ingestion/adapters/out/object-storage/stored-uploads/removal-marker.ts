@@ -7,10 +7,7 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
-/**
- * Claims of older uploads are assumed to be gone: compaction removes claims after 25 hours, or later if no process
- * compacts.
- */
+/** Claims of older uploads are assumed to be gone: compaction removes them after 25 hours, or later. */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
 

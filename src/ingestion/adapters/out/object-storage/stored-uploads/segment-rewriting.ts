@@ -11,16 +11,13 @@ export interface Rewriting {
   readonly version: string;
   readonly bytes: Buffer;
   readonly removed: readonly Upload[];
-  /**
-   * Whether to remove the segment: no line is left, and it is so old that no late request of its writer can create it
-   * again.
-   */
+  /** Whether to remove the segment: it has no line left, and no late request of its writer can create it again. */
   readonly isOver: boolean;
 }
 
 /**
- * The content of a segment without the lines of the selected uploads; undefined if it has no such line. Overwrites the
- * memory of `bytes`.
+ * The content of a segment without the lines of the selected uploads; undefined if it has no such line. Overwrites
+ * `bytes`.
  */
 export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];

@@ -43,8 +43,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
   /**
-   * Otherwise many removals of single uploads on one day would compete for the day's hold and for its segments, and
-   * hold a segment of up to 64 MiB each in memory.
+   * Otherwise many removals on one day would compete for its hold, and each keep a segment of up to 64 MiB in memory.
    */
   private readonly rewrites = new OneAtATime();
   private silence: StoreSilentError | undefined;
@@ -80,10 +79,7 @@ export class UploadRemoval {
     return isRemoved;
   }
 
-  /**
-   * If the store is silent, the waiting removals fail with the same error. Otherwise each of them would wait for
-   * another time-out.
-   */
+  /** If the store is silent, the waiting removals fail too, instead of waiting for another time-out each. */
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     const before = this.silence;
     return this.rewrites.run(async () => {
