@@ -34,7 +34,7 @@ const CURSOR_CONTENT = z.object({
   parts: z.record(z.string(), PART),
   /** The number of confirmed events of objects in `events/` of which only the first events were confirmed, by key. */
   counts: z.record(z.string(), z.number().int()),
-  /** Until when confirmed segments that may still be announced are remembered, by short name; milliseconds since 1970. */
+  /** Until when confirmed segments that may still be announced are remembered, by short name; in ms since 1970. */
   late: z.record(z.string(), z.number()),
 });
 
