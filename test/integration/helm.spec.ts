@@ -18,6 +18,15 @@ const KUBERNETES = ['1.30', '1.34', '1.37'];
 
 const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
 
+interface Resources {
+  readonly requests: { readonly cpu?: string; readonly memory: string };
+  readonly limits: { readonly memory: string };
+}
+
+const resourcesOf = (objects: readonly Manifest[], kind: string) => pod(objects, kind).spec.containers[0].resources as Resources;
+/** The number in a quantity such as `256Mi`. */
+const mebibytesOf = (quantity: string) => Number(/^(\d+)Mi$/.exec(quantity)?.[1]);
+
 interface Case {
   readonly name: string;
   readonly values: Values;
@@ -378,13 +387,36 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '700m' } } }] });
   });
 
-  it('lets a pod use as much memory as its README adds up', async () => {
+  it('lets a pod use as much memory as its README adds up, from the figures of the pages', async () => {
     const [, table = ''] = (await readFile(`${CHART}/README.md`, 'utf8')).split('\n## Memory\n');
-    const parts = [...table.matchAll(/^\| (\d+) \|/gm)].map(([, mebibytes]) => Number(mebibytes));
-    const sum = parts.reduce((total, part) => total + part, 0);
-    expect(table).toContain(`\nTogether these are ${sum} MiB,`);
-    const { limits } = servicePod(await render({})).spec.containers[0].resources as { limits: { memory: string } };
-    expect(Number(/^(\d+)Mi$/.exec(limits.memory)?.[1])).toBeGreaterThanOrEqual(sum);
+    const parts = [...table.matchAll(/^\| (\d+) \| (.*?) \|/gm)].map(([, mebibytes, use = '']): [number, string] => [Number(mebibytes), use]);
+    const sumOf = (added: typeof parts) => added.reduce((total, [part]) => total + part, 0);
+    expect(table).toContain(`\nTogether these are ${sumOf(parts)} MiB,`);
+    const { requests, limits } = resourcesOf(await render({}), 'StatefulSet');
+    expect(mebibytesOf(limits.memory)).toBeGreaterThanOrEqual(sumOf(parts));
+    const requested = parts.filter(([, use]) => ['a process after its start', 'request bodies', 'answers with a long `additional_data`'].includes(use));
+    expect(requested).toHaveLength(3);
+    expect(mebibytesOf(requests.memory)).toBeGreaterThanOrEqual(sumOf(requested));
+    expect(table).toContain(` The request of ${mebibytesOf(requests.memory)} MiB is for the process, request bodies, and answers with a long \`additional_data\`.`);
+
+    const page = (name: string) => readFile(`docs/${name}.md`, 'utf8');
+    const [, started = '', onNode24 = ''] = /(\d+) MiB after a start.*?, on Node 24 some (\d+) MiB more/.exec(await page('performance')) ?? [];
+    const [, besideReaders = ''] = /^\| memory at its peak beside the readers.*? \| (\d+) MiB,/m.exec(await page('managing-uploads')) ?? [];
+    const [, mixedLoad = ''] = /^\| memory \| .* \| (\d+) to \d+ MiB:/m.exec(await page('testing')) ?? [];
+    const atStart = Number(started) + Number(onNode24);
+    expect([parts[0]?.[0], parts.at(-1)?.[0]]).toEqual([atStart, Number(besideReaders) - atStart]);
+    for (const text of [`[${started} MiB, and ${onNode24} more on Node 24]`, `[${besideReaders} MiB]`, `less the ${atStart} above`, `[${mixedLoad} MiB]`]) expect(table).toContain(text);
+  });
+
+  it('requests the memory that its README says, and no CPU for Jobs', async () => {
+    const readme = await readFile(`${CHART}/README.md`, 'utf8');
+    const setup = { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(SETUP_CREDENTIALS.keycloak ?? []) } };
+    const objects = await render(merged({ shape: 'distributed', verifyStore: { enabled: true } }, STORES.s3, PROVIDERS.keycloak, setup));
+    const [service, verifyStore, identitySetup] = [resourcesOf(objects, 'Deployment'), resourcesOf(objects, 'CronJob'), resourcesOf(objects, 'Job')];
+    expect(readme).toContain(`| \`resources\` | ${service.requests.cpu ?? ''} CPU and ${service.requests.memory} requested, at most ${service.limits.memory} |`);
+    expect(readme).toMatch(new RegExp(`^\\| \`verifyStore.*, ${verifyStore.requests.memory} to ${verifyStore.limits.memory} \\|`, 'm'));
+    expect(readme).toContain(`That of \`identitySetup\`, ${identitySetup.requests.memory} to ${identitySetup.limits.memory},`);
+    expect([verifyStore, identitySetup].map(({ requests }) => Object.keys(requests))).toEqual([['memory'], ['memory']]);
   });
 
   it('sets for ingress-nginx what the configuration of nginx sets', async () => {
