@@ -8,6 +8,16 @@ import { undocumentedMembers } from '../support/log-page.js';
 const anchors = (page: string): string[] =>
   [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9_ -]/g, '').replaceAll(' ', '-'));
 
+/** The `sh` and `bash` blocks of README and the pages of docs. */
+async function shellBlocks(): Promise<string[]> {
+  const pages = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => join('docs', name));
+  const texts = await Promise.all(['README.md', ...pages].map((page) => readFile(page, 'utf8')));
+  return texts.flatMap((text) => [...text.matchAll(/^( *)```(?:ba)?sh\n([^]*?)^\1```$/gm)]).map(([, , block = '']) => block);
+}
+
+/** The commands of these blocks. A backslash at the end of a line continues a command. */
+const shellCommands = async (): Promise<string[]> => (await shellBlocks()).flatMap((block) => block.split(/(?<!\\)\n/));
+
 describe("README's table of commands", () => {
   it('has every script of the package', async () => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
@@ -45,15 +55,33 @@ describe('the pages', () => {
   });
 
   it('create files with secrets for their own user only', async () => {
-    const pages = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => join('docs', name));
-    const texts = await Promise.all(['README.md', ...pages].map((page) => readFile(page, 'utf8')));
-    const commands = texts.flatMap((text) => [...text.matchAll(/^( *)```(?:ba)?sh\n([^]*?)^\1```$/gm)]).flatMap(([, , block = '']) => block.split(/(?<!\\)\n/));
-    // A command that writes such a file by redirection, and the paths that `tee` writes.
-    const writing = commands.filter((command) => />>? *[\w./-]*\.(?:env|pem)\b/.test(command));
+    const commands = await shellCommands();
+    // A command that writes such a file, or a backup, by redirection, and the paths that `tee` writes.
+    const writing = commands.filter((command) => />>? *["$\w./{}-]*\.(?:env|pem|tar)\b/.test(command));
     const teed = commands.flatMap((command) => [...command.matchAll(/\btee (\S+\.(?:env|pem))\b/g)].map(([, path]) => path));
-    expect(writing.length).toBeGreaterThan(6);
+    expect(writing.length).toBeGreaterThan(8);
+    expect(writing.filter((command) => command.includes('.tar'))).not.toEqual([]);
     expect(writing.filter((command) => !command.includes('(umask 077; '))).toEqual([]);
     expect(teed.filter((path) => !commands.some((command) => command.includes(`install -m 600 /dev/null ${path}`)))).toEqual([]);
+  });
+
+  it('ask for a secret in the last command of a block, because what is pasted after it would be taken for the secret', async () => {
+    const asking = (await shellBlocks()).filter((block) => /^read -rs /m.test(block));
+    expect(asking.length).toBeGreaterThan(1);
+    expect(asking.filter((block) => /^read -rs .*(?<!\|)\n[^]/m.test(block))).toEqual([]);
+  });
+
+  it('name no version of the package in a command, because it would be wrong for the next one', async () => {
+    // The directory of an earlier version has its tarball too.
+    const commands = (await shellCommands()).map((command) => command.replaceAll(/\.\.\/load-data-service-\d\S*/g, ''));
+    expect(commands.filter((command) => /load-data-service[-:@]\d+\.\d/.test(command))).toEqual([]);
+  });
+
+  it('install and upgrade with Helm from the file that has all values, because an upgrade forgets others', async () => {
+    const commands = (await shellCommands()).filter((command) => /\bhelm (?:install|upgrade)\b/.test(command));
+    expect(commands.length).toBeGreaterThan(4);
+    const asOne = /^helm (?:install|upgrade) load-data-service deploy\/helm\/load-data-service --namespace load-data .*--values load-data\.yaml/;
+    expect(commands.filter((command) => !asOne.test(command) || command.includes('reuse-values'))).toEqual([]);
   });
 
   it('describe every environment variable in README with its default', async () => {

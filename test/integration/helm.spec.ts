@@ -218,7 +218,8 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
     expect(await readFile(`${CHART}/Chart.yaml`, 'utf8')).toContain(`\nappVersion: "${version}"\n`);
     expect(servicePod(await render({})).spec.containers[0].image).toBe(`load-data-service:${version}`);
-    expect(servicePod(await render({ image: { tag: '7' } })).spec.containers[0].image).toBe('load-data-service:7');
+    // A tag of its own makes a pod template of its own, so that an upgrade replaces the pods.
+    for (const tag of ['7', '0a1b2c3']) expect(servicePod(await render({ image: { tag } })).spec.containers[0].image).toBe(`load-data-service:${tag}`);
   });
 
   it('describes each of its values', async () => {
