@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { cp, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -351,6 +352,22 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
     const existing = await render({ verifyStore: { enabled: true }, persistence: { existingClaim: 'mine' } });
     for (const kind of ['StatefulSet', 'CronJob']) expect(pod(existing, kind).spec.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'mine' } });
+  });
+
+  it.runIf(spawnSync('jq', ['--version']).status === 0)('moves its store in a pod that docs/moving-to-a-bucket.md makes of the StatefulSet', async () => {
+    const [, program = ''] = /\bjq '([^']+)'/.exec(await readFile('docs/moving-to-a-bucket.md', 'utf8')) ?? [];
+    for (const existingClaim of ['', 'mine']) {
+      const objects = await render(merged(STORES.s3, { config: { FILE_STORAGE: 'local' }, persistence: { existingClaim } }));
+      const { stdout } = spawnSync('jq', [program], { input: JSON.stringify(ofKind(objects, 'StatefulSet')), encoding: 'utf8' });
+      const { objects: made, problems } = await readManifests([stdout], KUBERNETES);
+      expect(problems).toEqual([]);
+      const [[move]] = made as [[Pod]];
+      const [{ env, volumeMounts }] = servicePod(objects).spec.containers;
+      expect(move.spec.containers).toEqual([expect.objectContaining({ command: ['node', 'dist/main.js', 'move', '--to', 's3'], env, volumeMounts })]);
+      expect(move.spec.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: existingClaim || 'data-load-data-service-0' } });
+      expect(violations(move)).toEqual([]);
+      expect(selects(ofKind(objects, 'Service')?.spec?.selector ?? {}, move.metadata.labels)).toBe(false);
+    }
   });
 
   it("sends requests only to the service's pods", () => {

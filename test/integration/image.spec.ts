@@ -360,6 +360,17 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
       expect(await output(bucket, 'dist/main.js', 'compact', '--dry-run')).toContain('0');
     });
 
+    it.runIf(isVersitygwAvailable())('moves the store in its volume to S3', async () => {
+      const PORT = await freePort();
+      const program = run({ PORT });
+      await ready(program);
+      expect(await upload(`http://127.0.0.1:${PORT}`)).toBe(200);
+      expect(await stop(program)).toEqual({ code: 0, signal: null });
+      const bucket = { FILE_STORAGE: 's3', ...versitygw?.environment('image'), S3_PREFIX: `moved-${PORT}` };
+      expect(await output(bucket, 'dist/main.js', 'move', '--to', 's3')).toMatch(/^Moved 1 upload, 1 file, /);
+      expect(JSON.parse(await output(bucket, 'dist/main.js', 'verify', '--json'))).toMatchObject({ summary: SOUND });
+    });
+
     it('stores uploads in Azure, and looks for Auth0', async () => {
       const PORT = await freePort();
       const bucket = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'image', AZURE_STORAGE_CONNECTION_STRING: azurite.connectionString };
