@@ -29,6 +29,7 @@ interface Service {
 }
 
 interface ComposeFile {
+  readonly name?: string;
   readonly services: Readonly<Record<string, Service>>;
   readonly secrets?: Readonly<Record<string, { readonly file: string }>>;
 }
@@ -112,6 +113,15 @@ describe.each(['compose.yaml', 'compose.replicas.yaml'])('%s', (name) => {
       const { shutdownDelayMs, shutdownTimeoutMs } = parseEnvironment(environmentOf(service));
       expect(parseInt(service.stop_grace_period ?? '') * 1000).toBeGreaterThanOrEqual(shutdownDelayMs + shutdownTimeoutMs + CLOSING_MS);
     }
+  });
+});
+
+describe('compose.yaml', () => {
+  it('has the volume that docs/backup-and-restore.md replaces', async () => {
+    const { name = '', services } = await compose('compose.yaml');
+    const [volume = '', path] = services['load-data']?.volumes?.[0]?.split(':') ?? [];
+    expect(path).toBe('/data');
+    expect(await readFile('docs/backup-and-restore.md', 'utf8')).toContain(` && docker volume rm ${name}_${volume} &&\n`);
   });
 });
 
