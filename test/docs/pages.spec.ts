@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { ERROR_TABLE } from '../../src/http/error-table.js';
 import { undocumentedMembers } from '../support/log-page.js';
 
@@ -118,6 +119,12 @@ describe('the pages', () => {
     const [, heading = ''] = /which variables\]\(\.\.\/README\.md#([^)]*)\)/.exec(await readFile('docs/deploying.md', 'utf8')) ?? [];
     const section = (await readFile('README.md', 'utf8')).split(/^(?=#+ )/m).find((text) => anchors(text).includes(heading));
     expect(section).toContain('set its variable with `_FILE`');
+  });
+
+  it('say how to replace each secret', async () => {
+    const page = await readFile('docs/replacing-secrets.md', 'utf8');
+    const secrets = SECRET_FILE_NAMES.map((name) => name.replace(/_FILE$/, ''));
+    expect(secrets.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('lead an operator to metrics, alerts, the runbook and the log', async () => {
