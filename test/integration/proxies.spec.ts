@@ -382,31 +382,17 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
     });
   });
 
-  it('answers every request with 200 while replicas are restarted, and stores no upload twice', async () => {
-    let isOver = false;
-    const answers: Answer[] = [];
-    const clients = Array.from({ length: 4 }, async (_, client) => {
-      const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
-      // Less than the 1,000 requests after which nginx ends a connection.
-      for (let request = 0; request < 900 && !isOver; request++) {
-        await setTimeout(PACE_MS);
-        answers.push(await connection.request(UPLOAD.replace('acme', 'restarts'), { headers: CSV, body: `${client}-${request}` }));
-      }
-      connection.close();
-    });
-    for (const replica of deployment.replicas) {
-      await bothServe(deployment);
-      expect(await replica.end('SIGTERM')).toEqual({ code: 0, signal: null });
-      await replica.restart();
+  it('answers every request with 200 while replicas are restarted, and stores no upload twice', () => restartReplicas(deployment, PACE_MS));
+
+  it.runIf(kind === HAPROXY)('does so too with the rarer checks and the longer delay of docs/behind-a-proxy.md', async () => {
+    const [, interval = '', delay = ''] = /With `(inter \w+)` in HAProxy and `SHUTDOWN_DELAY_MS=(\d+)`/.exec(await readFile('docs/behind-a-proxy.md', 'utf8')) ?? [];
+    expect(await readFile(kind.configuration, 'utf8')).toContain(`With "${interval}" they are a fifth, but the replicas then need SHUTDOWN_DELAY_MS=${delay}.`);
+    const rare = await deploy(kind, { SHUTDOWN_DELAY_MS: delay }, [[/inter 1s/g, interval]]);
+    try {
+      await restartReplicas(rare, 5 * PACE_MS);
+    } finally {
+      await rare.dispose();
     }
-    await bothServe(deployment);
-    isOver = true;
-    await Promise.all(clients);
-    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    const lines = (await deployment.lines()).filter(({ customer_id }) => customer_id === 'restarts');
-    const stored = new Set(lines.map(({ content_sha256 }) => content_sha256));
-    expect(stored.size).toBe(lines.length);
-    expect(lines).toHaveLength(answers.length);
   });
 
   it('serves below BASE_PATH at PUBLIC_URL', async () => {
@@ -527,6 +513,37 @@ async function bothServe(deployment: Deployment): Promise<void> {
     await answersOf(deployment, 2);
     return (await counts()).every((count, replica) => count > (before[replica] ?? 0));
   });
+}
+
+/**
+ * Restarts one replica after the other while clients upload, each after a pause. Expects every answer to be 200, and every
+ * upload to be stored once.
+ */
+async function restartReplicas(deployment: Deployment, pauseMs: number): Promise<void> {
+  let isOver = false;
+  const answers: Answer[] = [];
+  const clients = Array.from({ length: 4 }, async (_, client) => {
+    const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
+    // Less than the 1,000 requests after which nginx ends a connection.
+    for (let request = 0; request < 900 && !isOver; request++) {
+      await setTimeout(pauseMs);
+      answers.push(await connection.request(UPLOAD.replace('acme', 'restarts'), { headers: CSV, body: `${client}-${request}` }));
+    }
+    connection.close();
+  });
+  for (const replica of deployment.replicas) {
+    await bothServe(deployment);
+    expect(await replica.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    await replica.restart();
+  }
+  await bothServe(deployment);
+  isOver = true;
+  await Promise.all(clients);
+  expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  const lines = (await deployment.lines()).filter(({ customer_id }) => customer_id === 'restarts');
+  const stored = new Set(lines.map(({ content_sha256 }) => content_sha256));
+  expect(stored.size).toBe(lines.length);
+  expect(lines).toHaveLength(answers.length);
 }
 
 /** The answers to uploads one after the other, each over a new connection. */
