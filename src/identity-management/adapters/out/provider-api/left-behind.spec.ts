@@ -1,7 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { afterEach, expect, it, vi } from 'vitest';
+import { undocumentedMembers } from '../../../../../test/support/log-page.js';
 import { ProviderUnavailable } from '../../../domain/errors.js';
-import { LeftBehind } from './left-behind.js';
+import { LeftBehind, type Trace } from './left-behind.js';
 import { Operation } from './operation.js';
 
 afterEach(() => {
@@ -112,4 +113,16 @@ it('logs each remnant once when it is closed, also those whose removal is in pro
   await leftBehind.remove(remnant('later', down));
   await vi.waitFor(() => { expect(logged).toHaveBeenCalledTimes(3); });
   expect(logged.mock.calls.map(([entry]) => (entry as { userId: string }).userId)).toEqual(['in progress', 'after a pause', 'later']);
+});
+
+it('logs what it leaves with members that docs/log.md explains', async () => {
+  const logged = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
+  vi.spyOn(Logger.prototype, 'warn').mockReturnValue();
+  const trace: Required<Trace> = { userId: 'auth0|1', createdTimestamp: 1_795_421_882_859, description: 'Created by the load-data service' };
+  const leftBehind = new LeftBehind();
+  await leftBehind.remove({ what: 'user', name: 'a@b.example', isUncertain: false, trace, remove: down });
+  leftBehind.close();
+  const entries = logged.mock.calls.map(([entry]) => entry as object);
+  expect(entries).toEqual([expect.objectContaining(trace)]);
+  expect(await undocumentedMembers(entries)).toEqual([]);
 });

@@ -14,6 +14,13 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
   readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
 }
 
+/** Identifies a remnant in the log. docs/log.md explains the members. */
+export interface Trace {
+  readonly userId?: string;
+  readonly createdTimestamp?: number;
+  readonly description?: string;
+}
+
 /** A user or role that must be removed, because its creation failed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
@@ -21,8 +28,8 @@ export interface Remnant {
   readonly name: string;
   /** Whether the remnant may not exist (yet), because the answer to the creation was lost or couldn't be read. */
   readonly isUncertain: boolean;
-  readonly trace: Readonly<Record<string, unknown>>;
-  /** Resolves to true if it was removed, and to false if it doesn't exist (yet). */
+  readonly trace: Trace;
+  /** Resolves to true if the remnant was removed, and to false if it does not exist (yet). */
   readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
