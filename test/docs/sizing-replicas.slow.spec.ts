@@ -171,6 +171,30 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
     expect(fetched).toEqual({ ...NONE, GET: (finding ?? NaN) + (fetching ?? NaN) });
     expect(await requestsOf((storage) => storage.storedUploads.find(shared[0]?.uploadId ?? ''), bucket)).toEqual({ ...NONE, LIST: lists, GET: (finding ?? NaN) + (reads ?? NaN) });
   });
+
+  it.each([
+    ['half a minute', 30_000],
+    ['a fifth of a second', 200],
+  ])('the first page of a list, with a segment each %s', async (_, everyMs) => {
+    const bucket = new InMemoryBucket();
+    const [row = ''] = rowOf('the first page of a list');
+    const [, lists, least] = (/^(\d+) LIST \(S3\), and about one GET for each segment that was written later than ten seconds before the oldest upload of the page, at least (\d+) if the day has as many\. /.exec(row) ?? []).map(Number);
+    const written: number[] = [];
+    await requestsOf(async (storage) => {
+      for (let segment = 0; segment < 100; segment++) {
+        vi.setSystemTime(Date.now() + everyMs);
+        written.push(Date.now());
+        await storage.store(anUploadDraft().build());
+      }
+    }, bucket);
+    let oldest = NaN;
+    const requests = await requestsOf(async ({ storedUploads }) => {
+      const { uploads } = await storedUploads.list({}, 10);
+      oldest = uploads.at(-1)?.receivedAt.getTime() ?? NaN;
+    }, bucket);
+    const reads = written.filter((time) => time >= oldest - 10_000).length;
+    expect(requests).toEqual({ ...NONE, LIST: lists, GET: Math.max(reads, least ?? NaN) });
+  });
 });
 
 describe('docs/sizing-replicas.md: requests of the background work', () => {
@@ -258,7 +282,7 @@ describe('docs/sizing-replicas.md: requests of the background work', () => {
     expect(await requestsOf(() => new Sweeper(bucket, logger).sweep(), bucket)).toEqual({ ...NONE, LIST: 1 });
   });
 
-  it('the check of the rights in S3, each minute', async () => {
+  it('the check of the rights in S3, each minute, and the removal of segments', async () => {
     const requests = { HEAD: 0, LIST: 0, removals: 0 };
     const server = createServer((request, response) => {
       if (request.method === 'HEAD') requests.HEAD += 1;
@@ -272,6 +296,12 @@ describe('docs/sizing-replicas.md: requests of the background work', () => {
     await s3.checkRights('health-rights');
     const [row = ''] = rowOf('a check of `/health/ready`, or a scrape of `/metrics`');
     expect(row).toContain(`Once a minute also ${requests.LIST} LIST, ${requests.HEAD} HEAD and ${requests.removals} removals`);
+
+    const [compaction = ''] = rowOf('one of the replicas, once an hour');
+    const [, removals = NaN, segments = NaN] = (/ (\d+) removal for ([\d,]+) segments \(S3\)$/.exec(compaction) ?? []).map((text) => Number(text.replaceAll(',', '')));
+    requests.removals = 0;
+    await s3.remove(Array.from({ length: 2 * segments }, (_, number) => `uploads/${number}`));
+    expect(requests.removals).toBe(2 * removals);
     s3.close();
     server.closeAllConnections();
     server.close();
@@ -283,6 +313,7 @@ describe('docs/sizing-replicas.md: the model', () => {
   const CORES = 2;
   interface Measured {
     readonly rate: number;
+    readonly put: number;
     readonly service: number;
     readonly nginx: number;
     readonly store: number;
@@ -296,9 +327,23 @@ describe('docs/sizing-replicas.md: the model', () => {
     page.split('\n').map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim())).filter((cells) => cells.length === columns && /^[124]$/.test(cells[1] ?? ''));
   const measured = (): Map<string, Measured> =>
     new Map(rowsOfReplicas(9).map(([work = '', replicas = '', ...cells]) => {
-      const [rate = NaN, , , service = NaN, nginx = NaN, store = NaN, client = NaN] = numbers(cells);
-      return [titleOf(work, replicas), { rate, service, nginx, store, client }];
+      const [rate = NaN, put = NaN, , service = NaN, nginx = NaN, store = NaN, client = NaN] = numbers(cells);
+      return [titleOf(work, replicas), { rate, put, service, nginx, store, client }];
     }));
+
+  it('says how the rates change with more replicas on the same cores', () => {
+    const times = measured();
+    const figures = (work: string, figure: 'rate' | 'put') => [1, 2, 4].map((replicas) => times.get(titleOf(work, replicas))?.[figure] ?? NaN) as [number, number, number];
+    expect(page).toContain('Two replicas carry more files than one, and four carry fewer than two. Of small JSON, two carry less than one, and four carry less than two:');
+    for (const work of ['4 KiB files', '4 KiB files under a key']) {
+      const [one, two, four] = figures(work, 'rate');
+      expect(two, work).toBeGreaterThan(one);
+      expect(four, work).toBeLessThan(two);
+    }
+    const [rates, puts] = [figures('small JSON', 'rate'), figures('small JSON', 'put')];
+    expect(rates).toEqual([...rates].sort((one, other) => other - one));
+    expect(puts).toEqual([...puts].sort((one, other) => one - other));
+  });
 
   it('predicts what it says from the measured times, and misses the measured rates by as much as it says', () => {
     const times = measured();
@@ -306,24 +351,30 @@ describe('docs/sizing-replicas.md: the model', () => {
     expect(predicted).toHaveLength(9);
     expect(predicted.map(([work = '', replicas = '']) => titleOf(work, replicas))).toEqual([...times.keys()]);
     const [, mostBelow = NaN, mostAbove = NaN] = (/files are up to (\d+) % below it\. Small JSON is up to (\d+) % above it/.exec(page) ?? []).map(Number);
+    const above: { readonly work: string; readonly percent: number }[] = [];
     for (const [work = '', replicas = '', model = '', rate] of predicted) {
       const title = titleOf(work, replicas);
       const { service, nginx, store, client, rate: measuredRate } = times.get(title) ?? { service: NaN, nginx: NaN, store: NaN, client: NaN, rate: NaN };
       const [itsCore, allCores] = [(Number(replicas) * 1000) / service, (CORES * 1000) / (service + nginx + store + client)];
       expect([title, model]).toEqual([title, itsCore < allCores ? `${Math.round(itsCore)} (its core)` : `${Math.round(allCores)} (two cores)`]);
       expect([title, Number(rate)]).toEqual([title, measuredRate]);
-      const above = 100 * (measuredRate / Math.min(itsCore, allCores) - 1);
-      expect(above, title).toBeGreaterThanOrEqual(-mostBelow);
-      expect(above, title).toBeLessThanOrEqual(work === 'small JSON' ? mostAbove : 0);
+      above.push({ work, percent: 100 * (measuredRate / Math.min(itsCore, allCores) - 1) });
     }
+    const percentsOf = (isWanted: (work: string) => boolean) => above.filter(({ work }) => isWanted(work)).map(({ percent }) => percent);
+    const files = percentsOf((work) => work !== 'small JSON');
+    expect(Math.max(...files)).toBeLessThanOrEqual(0);
+    expect(Math.ceil(-Math.min(...files))).toBe(mostBelow);
+    expect(Math.ceil(Math.max(...percentsOf((work) => work === 'small JSON')))).toBe(mostAbove);
   });
 
-  it('limits the PUTs of replicas whose requests are delayed, and no measured rate is above the limit', () => {
+  it('limits the PUTs of replicas whose requests are delayed: no measured rate is above the limit, and two replicas reach about twice as many', () => {
     const rows = [...page.matchAll(/^\| (\d) \| (\d+) ms \| (\d+) \| (\d+) \(/gm)].map((row) => row.slice(1).map(Number));
     expect(rows).toHaveLength(4);
     for (const [replicas = NaN, delayMs = NaN, limit, rate] of rows) {
       expect(limit).toBe((replicas * 4 * 1000) / delayMs);
       expect(rate).toBeLessThanOrEqual(limit ?? NaN);
+      const [, , , ofOne = NaN] = rows.find(([number, delay]) => number === 1 && delay === delayMs) ?? [];
+      expect((rate ?? NaN) / ofOne / replicas).toBeCloseTo(1, 1);
     }
   });
 
@@ -342,6 +393,7 @@ describe('docs/sizing-replicas.md: the model', () => {
     const nginx = (rate: number, time = NaN) => (rate * time) / 1000;
     expect(rowOf('their writes to the bucket')).toEqual([...cells(writes, '/s'), `S3, one partition: ${Math.ceil(partition / writes)} replicas, ${count(partition / (PUT + DELETE))} uploads/s. Azure: ${Math.ceil(account / writes)} replicas, ${count(account / (PUT + DELETE))} uploads/s`]);
     expect(rowOf('of these, in `staging/`')).toEqual([...cells(staged, '/s'), expect.stringMatching(new RegExp(`: ${Math.ceil(partition / staged)} replicas, ${count(partition / 2)} uploads/s$`))]);
+    expect(rowOf('Keycloak: checks of `/health/ready` every five seconds').slice(0, 3)).toEqual(cells(1 / 5, '/s', 1));
     expect(rowOf('their PUTs')).toEqual([...cells(puts, '/s'), `S3, one partition: ${Math.ceil(partition / puts)} replicas`]);
     for (const [name, rate, one] of [['nginx, small JSON', json, oneJson], ['nginx, 4 KiB files', files, oneFile]] as const) {
       const [first = NaN, ...more] = numbers(rowOf(name).slice(0, 3));
@@ -349,6 +401,10 @@ describe('docs/sizing-replicas.md: the model', () => {
       expect(more).toEqual([16, 64].map((replicas) => Number((replicas * nginx(rate, one?.nginx)).toFixed(1))));
       expect(rowOf(name)[3]).toBe(`one core: ${Math.ceil(1 / nginx(rate, one?.nginx))} replicas`);
     }
+    // With files, the bucket is first. With small JSON, nginx is.
+    const reachedAt = (name: string) => Number(/(\d+) replicas/.exec(rowOf(name)[3] ?? '')?.[1]);
+    expect(reachedAt('their writes to the bucket')).toBeLessThan(reachedAt('nginx, 4 KiB files'));
+    expect(reachedAt('nginx, small JSON')).toBeLessThan(reachedAt('their PUTs'));
   });
 
   it('derives the rate of create-user from the time that docs/keycloak.md has', async () => {
@@ -383,12 +439,16 @@ describe('docs/sizing-replicas.md: the model', () => {
   });
 
   it('computes the costs of its example', () => {
-    const [put = NaN, get = NaN] = (/\$([\d.]+) for 1,000 PUT and \$([\d.]+) for 1,000 GET/.exec(page) ?? []).slice(1).map(Number);
+    const [put = NaN, get = NaN] = (/\$([\d.]+) for 1,000 PUT or LIST and \$([\d.]+) for 1,000 GET/.exec(page) ?? []).slice(1).map(Number);
     const [, ...requests] = /^\| 4 KiB files \| ([\d,]+) \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|$/m.exec(page) ?? [];
     const [puts = NaN, gets = NaN] = numbers(requests);
     expect(page).toContain(`cost ${count(puts)} × $${put} + ${count(gets)} × $${get} = $${(puts * put + gets * get).toFixed(2)}.`);
     const checks = (seconds: number) => (30 * 24 * 3600) / seconds;
-    expect(page).toContain(`Checks of health every five seconds cost ${count(checks(5))} PUT a month for each replica, $${((checks(5) / 1000) * put).toFixed(2)}`);
+    expect(page).toContain(`For each replica, checks of health every five seconds cost ${count(checks(5))} PUT a month, $${((checks(5) / 1000) * put).toFixed(2)}.`);
+    const [sweeps = NaN] = numbers(rowOf('each replica, once a minute'));
+    const [, ofRights] = /Once a minute also (\d+) LIST/.exec(page) ?? [];
+    const lists = checks(60) * (sweeps + Number(ofRights));
+    expect(page).toContain(`Each minute, a replica also sends ${sweeps} LIST for \`staging/\` and ${ofRights} with the checks of health, ${count(lists)} a month, $${((lists / 1000) * put).toFixed(2)}.`);
     expect(page).toContain(`checks each second: up to ${count(checks(1))} PUT, $${((checks(1) / 1000) * put).toFixed(2)}.`);
   });
 });
