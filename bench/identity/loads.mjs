@@ -5,21 +5,27 @@ import { MemoryMeter } from '../support/memory-meter.mjs';
 import { CountingProxy } from './counting-proxy.mjs';
 
 const MIB = 1024 * 1024;
-const CONNECTIONS = 8;
 const MOST_WARM_UP_SECONDS = 2;
 
 /**
  * One measurement of an entrant. Resolves to its figures.
  *
- * @typedef {(context: { stage: object, seconds: number, signal: AbortSignal }) =>
+ * @typedef {(context: { stage: object, seconds: number, connections: number, signal: AbortSignal }) =>
  *   Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
-/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands, sent over 8 connections. */
-export const command = (name) => (way) => async ({ stage, seconds, signal }) => {
+/**
+ * @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands, sent over several connections, and the
+ *   processor time that Keycloak and the service use for one (ms).
+ */
+export const command = (name) => (way) => async ({ stage, seconds, connections, signal }) => {
   const { users, roles } = await stage.some();
-  const job = { command: name, way, users, roles, connections: CONNECTIONS, seconds, warmUpSeconds: Math.min(seconds, MOST_WARM_UP_SECONDS) };
-  return run('command', await stage.access(way), job, signal);
+  const job = { command: name, way, users, roles, connections, seconds, warmUpSeconds: Math.min(seconds, MOST_WARM_UP_SECONDS) };
+  const before = await stage.processorSeconds();
+  const { figures, others, count } = await run('command', await stage.access(way), job, signal);
+  const after = await stage.processorSeconds();
+  const each = (name) => (1000 * (after[name] - before[name])) / count;
+  return { figures: { ...figures, keycloak: each('keycloak'), service: each('service') }, others };
 };
 
 /** @returns {Load} median time (ms) until a caller has the complete list of users or roles. */
@@ -58,5 +64,5 @@ export async function listAll({ stage, signal }) {
   }
 }
 
-const run = (client, { url, token }, job, signal) =>
-  runClient(new URL(`clients/${client}.mjs`, import.meta.url), { url, ...job }, signal, { ACCESS_TOKEN: token });
+const run = (client, { urls, token }, job, signal) =>
+  runClient(new URL(`clients/${client}.mjs`, import.meta.url), { urls, ...job }, signal, { ACCESS_TOKEN: token });

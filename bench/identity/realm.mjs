@@ -30,6 +30,10 @@ export class Realm {
     return started;
   }
 
+  get pid() {
+    return this.#server.pid;
+  }
+
   get endpoint() {
     return this.#server.endpoint;
   }

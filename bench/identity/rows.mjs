@@ -1,7 +1,7 @@
 import { atLeast, atMost, below, either, noLater, row } from '../support/goals.mjs';
 
 const againstDirect = (name, work, goal) => row(name, work, name, ['service', 'median'], ['direct', 'median'], goal);
-const command = (name) => againstDirect(name, `${name}, 8 connections, median`, noLater(0.1, 3));
+const command = (name) => againstDirect(name, `${name}, median`, noLater(0.1, 3));
 
 /**
  * The rows of the bench. The rows that measure lists of users and roles come before those that measure commands,

@@ -1,6 +1,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { processorSeconds } from '../support/processor-meter.mjs';
 import { Services } from '../support/service.mjs';
 import { MEASURED, Realm } from './realm.mjs';
 
@@ -10,19 +11,20 @@ const SOME_ROLES = 200;
 /** Long enough for the just-in-time compilers of Keycloak and of the service to have little left to do. */
 const WARM_UP_SECONDS = 20;
 
-/** One Keycloak and one service for all rounds, so that both are warm. */
+/** One Keycloak and the same processes of the service for all rounds, so that they are warm. */
 export class Stage {
   #realm;
   #services;
-  #service;
+  #replicas = [];
   #some;
 
-  static async set() {
+  /** @param {number} replicas how many processes of the service share Keycloak */
+  static async set(replicas) {
     const stage = new Stage();
     stage.#services = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')));
     try {
       stage.#realm = await Realm.start(MEASURED);
-      stage.#service = await stage.#start(stage.endpoint);
+      for (let replica = 0; replica < replicas; replica++) stage.#replicas.push(await stage.#start(stage.endpoint));
       return stage;
     } catch (error) {
       await stage.clear();
@@ -48,10 +50,10 @@ export class Stage {
     }
   }
 
-  /** Of Keycloak's Admin API if `way` is `direct`, otherwise of the service. */
+  /** Of Keycloak's Admin API if `way` is `direct`, otherwise of each process of the service. */
   async access(way) {
-    if (way === 'direct') return { url: this.#realm.adminUrl, token: await this.#realm.serviceToken() };
-    return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
+    if (way === 'direct') return { urls: [this.#realm.adminUrl], token: await this.#realm.serviceToken() };
+    return { urls: this.#replicas.map(({ url }) => `${url}/idpManagementBackend`), token: await this.#realm.operatorToken() };
   }
 
   /** Every call returns the same users and roles. */
@@ -66,6 +68,12 @@ export class Stage {
   /** Roles that commands created don't count. */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
+  }
+
+  /** The processor time that Keycloak, and all processes of the service together, have used until now, in seconds. */
+  async processorSeconds() {
+    const replicas = this.#replicas.map(({ child }) => child.pid);
+    return { keycloak: await processorSeconds([this.#realm.pid]), service: await processorSeconds(replicas) };
   }
 
   async issuer() {

@@ -1,4 +1,4 @@
-const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', settled: ' MiB', last: ' MiB', kept: ' MiB', pages: ' pages', median: ' ms', p99: ' ms', boot: ' ms' };
+const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', settled: ' MiB', last: ' MiB', kept: ' MiB', pages: ' pages', median: ' ms', p99: ' ms', boot: ' ms', keycloak: ' ms', service: ' ms' };
 const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'goal', ''];
 
 /**

@@ -1,12 +1,12 @@
 // Repeats one command, such as create-user, over several connections, directly at Keycloak or through the service.
-// Prints the outcome as JSON.
+// Prints the outcome as JSON, with the number of commands that were answered, also in the warm-up.
 import { randomUUID } from 'node:crypto';
 import { composedRole, UPDATE_PASSWORD } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient, OtherStatus } from './http-client.mjs';
 
-const { url, command, way, users, roles, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
-const client = new HttpClient({ url, connections, token: process.env.ACCESS_TOKEN });
+const { urls, command, way, users, roles, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
+const client = new HttpClient({ urls, connections, token: process.env.ACCESS_TOKEN });
 
 const AUDIENCE = 'load-data-api';
 const PERMISSIONS = ['upload:historical', 'read:users'];
@@ -62,9 +62,10 @@ async function performFor(duration) {
     }
   };
   await Promise.all(Array.from({ length: connections }, work));
-  return { figures: figuresOf(latencies, (performance.now() - began) / 1000), others };
+  return { figures: figuresOf(latencies, (performance.now() - began) / 1000), others, count: latencies.length };
 }
 
-await performFor(warmUpSeconds);
-console.log(JSON.stringify(await performFor(seconds)));
+const warmUp = await performFor(warmUpSeconds);
+const measured = await performFor(seconds);
+console.log(JSON.stringify({ ...measured, count: warmUp.count + measured.count }));
 process.exit();

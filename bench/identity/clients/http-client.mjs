@@ -2,20 +2,24 @@ import { Pool } from 'undici';
 
 export class OtherStatus extends Error {}
 
-/** A client that sends and receives JSON with one access token, over connections that are reused. */
+/**
+ * A client that sends and receives JSON with one access token, over connections that are reused. Sends requests to each
+ * of its URLs in turn.
+ */
 export class HttpClient {
-  #pool;
-  #path;
+  #targets;
+  #asked = 0;
   #headers;
 
   /**
-   * @param {{ url: string, connections: number, token: string }} options `url` is the prefix of the path of each
-   *   request.
+   * @param {{ urls: string[], connections: number, token: string }} options A URL's path is the prefix of the path of
+   *   each request. `connections` is the most to each URL.
    */
-  constructor({ url, connections, token }) {
-    const { origin, pathname } = new URL(url);
-    this.#pool = new Pool(origin, { connections });
-    this.#path = pathname;
+  constructor({ urls, connections, token }) {
+    this.#targets = urls.map((url) => {
+      const { origin, pathname } = new URL(url);
+      return { pool: new Pool(origin, { connections }), prefix: pathname };
+    });
     this.#headers = { authorization: `Bearer ${token}` };
   }
 
@@ -29,7 +33,8 @@ export class HttpClient {
 
   async #ask(method, path, body, status) {
     const headers = body === undefined ? this.#headers : { ...this.#headers, 'content-type': 'application/json' };
-    const answer = await this.#pool.request({ method, path: this.#path + path, headers, body });
+    const { pool, prefix } = this.#targets[this.#asked++ % this.#targets.length];
+    const answer = await pool.request({ method, path: prefix + path, headers, body });
     const text = await answer.body.text();
     if (answer.statusCode !== status) throw new OtherStatus(String(answer.statusCode));
     return { location: answer.headers.location, body: text === '' ? undefined : JSON.parse(text) };

@@ -3,8 +3,8 @@ import { ROLE_ATTRIBUTE } from '../../../dist/identity-management/adapters/out/k
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient } from './http-client.mjs';
 
-const { url, member, way, seconds, expected } = JSON.parse(process.argv[2]);
-const client = new HttpClient({ url, connections: 1, token: process.env.ACCESS_TOKEN });
+const { urls, member, way, seconds, expected } = JSON.parse(process.argv[2]);
+const client = new HttpClient({ urls: urls.slice(0, 1), connections: 1, token: process.env.ACCESS_TOKEN });
 
 /** The same as the service requests from Keycloak. */
 const USERS_A_PAGE = 1_000;
