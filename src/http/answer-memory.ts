@@ -22,7 +22,7 @@ export class AnswerMemory {
   }
 
   /**
-   * Must not be called again before it has resolved.
+   * Takes memory, and waits if the budget is used up. Must not be called again before the previous call has settled.
    *
    * @throws ServiceError `client-aborted` if the response closes or `release` is called before the memory is granted.
    */
@@ -39,7 +39,7 @@ export class AnswerMemory {
     this.held.shrinkTo(bytes);
   }
 
-  /** Releases all memory, and makes waiting and later calls of `take` throw. Idempotent. */
+  /** Releases all memory of the answer, and makes waiting and later calls of `take` throw. Idempotent. */
   release(): void {
     this.isReleased = true;
     this.response.off('close', this.onClose);

@@ -12,7 +12,7 @@ export const REQUEST_ID_HEADER = {
 interface Answer {
   readonly body: Type;
   readonly example?: object;
-  /** In addition to `X-Request-Id`. */
+  /** Response headers in addition to `X-Request-Id`. */
   readonly headers?: Readonly<Record<string, object>>;
 }
 

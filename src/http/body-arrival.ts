@@ -6,14 +6,14 @@ import { bodyPace } from './body-pace.js';
 import { declaredLength } from './request-head.js';
 
 /**
- * A chunk has at least five bytes of framing, and Node calls JavaScript once per chunk, which takes about as long as
- * hashing 300 bytes.
+ * Each byte of chunk framing counts as 64 bytes of a body. A chunk has at least five bytes of framing, and Node's call
+ * of JavaScript for each chunk takes about as long as hashing 300 bytes.
  */
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives. Each chunk of a long body (declared with over 64 KiB, or costing more than
- * that) waits for `BodyPace`, with the socket paused.
+ * Reads the body of a request as it arrives. A long body (declared with over 64 KiB, or costing more than that) may
+ * have to wait for `BodyPace` after each read. Its socket is paused during the wait.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
@@ -28,8 +28,8 @@ export class BodyArrival {
   }
 
   /**
-   * Takes all bytes that have arrived and weren't read yet; null if there are none. Waits for `BodyPace` if the body is
-   * long.
+   * Reads all bytes that have arrived and weren't read yet; null if there are none. May wait for `BodyPace` if the body
+   * is long.
    */
   async read(): Promise<Buffer | null> {
     const chunk = arrivedBytes(this.request);
@@ -47,11 +47,11 @@ export class BodyArrival {
     return this.isLong || this.cost > FREE_BYTES ? bodyPace.next(this, this.cost - cost) : undefined;
   }
 
-  /** If Node went on reading, it could parse thousands of short chunks during the wait. */
+  /** Waits for `turn` with the socket paused. Otherwise Node could parse thousands of short chunks during the wait. */
   private async withoutReading(turn: Promise<void>): Promise<void> {
     const { socket } = this.request;
     let isOver = false;
-    // `request.read` has made Node resume the socket on the next tick.
+    // The socket is paused on the next tick, because `request.read` has made Node resume it on that tick.
     nextTick(() => {
       if (!isOver) socket.pause();
     });
@@ -61,7 +61,7 @@ export class BodyArrival {
   }
 }
 
-/** From Node 26 on, one call of `request.read()` returns only the first chunk of them. */
+/** Reads all bytes that have arrived. From Node 26 on, one call of `request.read()` returns only the first chunk. */
 function arrivedBytes(request: IncomingMessage): Buffer | null {
   const first = request.read() as Buffer | null;
   if (first === null || request.readableLength === 0) return first;

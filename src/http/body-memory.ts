@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** For example the escape `\u0001`. */
+/** The most bytes that a UTF-16 unit of a text takes in JSON, for example as the escape `\u0001`. */
 const MAX_BYTES_A_CHARACTER = 6;
 const STEP_BYTES = 64 * 1024;
 
@@ -11,8 +11,8 @@ function assertConnected({ socket }: IncomingMessage): void {
 }
 
 /**
- * The memory of a request body that is kept in memory as a whole: JSON, or the `additional_data` of a form. The first
- * 64 KiB are free; further memory is taken from the budget that all bodies of the process share.
+ * The memory of a request body that may be kept in memory as a whole: JSON, or the `additional_data` of a form. The
+ * first 64 KiB are free; further memory is taken from the budget that all bodies of the process share.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -24,15 +24,15 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** The memory for its index line doesn't count. */
+  /** Whether the body holds memory of the budget. Memory for an index line doesn't count. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
-   * Must be called after the file of a form has been read. Memory for text is then taken for the use `rest` (see
+   * Must be called once the file of a form has been read. Text after the file then takes memory for the use `rest` (see
    * `MemoryUse`), because the request may still hold memory for a part of the file. Exception: if text before the file
-   * holds memory (`isHeld`), further memory is taken for `text` as before.
+   * holds memory (`isHeld`), text after it takes memory for `text`, too.
    */
   passFile(): void {
     if (this.isHeld) return;
@@ -41,8 +41,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory until the body has enough for `bytes` bytes in total. Returns undefined if it has that at once;
-   * otherwise resolves when the memory is granted.
+   * Takes memory until the body has enough for `bytes` bytes in total. Returns undefined if no wait is needed;
+   * otherwise a promise that resolves when the memory is granted.
    *
    * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */
@@ -54,8 +54,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory for the index line that will contain `text`, unless that has at most 64 Ki units. Returns and throws
-   * like `growTo`.
+   * Takes memory for the index line that will contain `text`, unless `text` has at most 65,536 UTF-16 units. Returns
+   * and throws like `growTo`.
    */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;

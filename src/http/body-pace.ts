@@ -1,8 +1,8 @@
-/** Receiving and hashing this many bytes takes the main thread about 0.7 ms. */
+/** Together, long bodies get about 512 KiB per iteration of the event loop. That takes the main thread about 0.7 ms. */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
- * Node.js reads up to 2 MiB from a connection in one iteration. Pausing the connection four times within 2 MiB would
- * make a large upload about 4 % slower.
+ * A body that is alone in an iteration may get 2 MiB, the most that Node.js reads from a connection in one iteration.
+ * Pausing the connection every 512 KiB would make a large upload about 4 % slower.
  */
 const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 const MAX_WAIT_MS = 200;
@@ -18,8 +18,8 @@ interface Waiting {
  * Limits how many bytes of long request bodies are processed in one iteration of the event loop. So a health check,
  * which takes several iterations, is answered soon however many clients send long bodies.
  *
- * While clients connect, long bodies wait, for at most 200 ms, and then not again for a second. Node.js accepts one
- * connection per iteration, so the last of a hundred new clients waits for a hundred iterations.
+ * Long bodies also wait while new clients keep connecting, because Node.js accepts only one connection per iteration.
+ * This wait lasts at most 200 ms; after one of that length, there is none for a second.
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];
@@ -102,5 +102,5 @@ export class BodyPace {
   }
 }
 
-/** One for the process, which has one event loop. */
+/** The one `BodyPace` of the process: all request bodies share one event loop. */
 export const bodyPace = new BodyPace();

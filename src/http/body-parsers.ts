@@ -3,15 +3,15 @@ import type { Express, RequestHandler } from 'express';
 import { type ExpressLayer, layersOf } from './route-table.js';
 
 /**
- * The functions that parse bodies in body-parser (which Express and Nest use) and multer. Nest recognizes parsers by
- * these names too.
+ * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. Nest, too,
+ * recognizes the parsers of body-parser by name.
  */
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
 /**
  * Makes the body parsers among an application's middleware skip the requests for which `isFor` is false, so that the
- * service can read the bodies of these requests itself. Finds only the parsers in BODY_PARSERS, and none that is a
- * handler of a single route.
+ * service can read the bodies of these requests itself. Finds only parsers that have a name in BODY_PARSERS and aren't
+ * handlers of a single route.
  */
 export function limitBodyParsers(express: Express, isFor: (request: IncomingMessage) => boolean): void {
   for (const layer of layersOf(express).filter(isBodyParser)) {
@@ -20,7 +20,7 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
-    // Nest would register a parser of its own if it found none with the original's name.
+    // The replacement keeps the parser's name: Nest would register another parser if it found none with that name.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { trimBlanks } from '../common/text.js';
 
-/** Offsets in a representation, both included. */
+/** A part of a representation: the offsets of its first and last byte. */
 export interface RequestedRange {
   readonly first: number;
   readonly last: number;
@@ -9,8 +9,8 @@ export interface RequestedRange {
 
 /**
  * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2). Undefined if the whole
- * representation is to be sent, for example if `If-Range` names another one, or `Range` is malformed or asks for
- * several ranges, which a server may ignore.
+ * representation is to be sent, for example if `If-Range` has another entity tag or a date, or `Range` is malformed or
+ * asks for several ranges, which a server may ignore.
  *
  * @param length the length of the representation, in bytes.
  * @param etag the strong entity tag of the representation.
@@ -31,9 +31,7 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
   return { first, last: to === '' ? length - 1 : Math.min(Number(to), length - 1) };
 }
 
-/**
- * Whether `If-None-Match` (RFC 9110, 13.1.2) says that the client already has the representation with this entity tag.
- */
+/** Whether `If-None-Match` (RFC 9110, 13.1.2) lists this entity tag or is `*`, so the client needs no copy. */
 export function isCached({ headers }: IncomingMessage, etag: string): boolean {
   const field = headers['if-none-match'];
   if (field === undefined) return false;

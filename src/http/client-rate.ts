@@ -2,14 +2,14 @@ import { FREE_BYTES, type MemoryBudget, processMemory } from '../common/memory-b
 import { ServiceError } from '../common/service-error.js';
 import type { BodyMemory } from './body-memory.js';
 
-/** In bytes per millisecond. */
+/** The slowest rate at which a client may send a body, in bytes per millisecond. */
 const MIN_RATE = 16;
 const PATIENCE_MS = 5_000;
 
 /**
- * Checks the rate at which a client sends a request body. It matters only while another request has been waiting for
- * memory for over a second, and this body may hold some of that memory. Only time that the service spends waiting for
- * the client counts.
+ * Checks the rate at which a client sends a request body. The rate matters only while a request has been waiting for
+ * memory for at least a second and this body may hold memory of the same budget. Only time that the service spends
+ * waiting for the client counts.
  */
 export class ClientRate {
   private receivedBytes = 0;
@@ -28,8 +28,8 @@ export class ClientRate {
   /**
    * Must be called after each wait for bytes of the client.
    *
-   * @throws ServiceError `request-timeout` when the client has fallen more than PATIENCE_MS behind MIN_RATE since the
-   * rate last began to matter.
+   * @throws ServiceError `request-timeout` when the client has fallen more than five seconds behind the slowest rate
+   * since the rate last began to matter.
    */
   waited(milliseconds: number): void {
     if (!this.isWatched || !this.budget.isShort) {

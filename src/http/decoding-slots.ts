@@ -1,10 +1,8 @@
 import { FairQueue } from '../common/fair-queue.js';
 
-/** Few, because decoding a body takes a thread, and an amount of memory that can't be known from the body's length. */
+/** Few slots, because decoding a body takes a thread, and an amount of memory that the body's length doesn't tell. */
 const SLOTS = 4;
-/**
- * Then the slot passes to the next body, even if this one isn't decoded yet, so that slow clients don't block others.
- */
+/** After two seconds, a slot passes on even if its body isn't decoded yet, so that slow clients don't block others. */
 const MAX_TURN_MS = 2_000;
 
 /** Slots for decoding compressed request bodies. */
@@ -17,7 +15,7 @@ export class DecodingSlots {
   }
 
   /**
-   * Waits for a slot. Resolves to a function that frees the slot. After two seconds it is freed even without a call.
+   * Waits for a slot. Resolves to a function that frees the slot. The slot is freed after two seconds at the latest.
    */
   async take(): Promise<() => void> {
     if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });

@@ -29,7 +29,7 @@ const invalid = (message: string): ServiceError => new ServiceError('invalid-dig
  * Parses the value of a header with digests, such as Content-Digest (RFC 9530, section 2; RFC 8941). Ignores other
  * algorithms than sha-256 and sha-512. If an algorithm is repeated, its last digest counts.
  *
- * @param field as Node reports it, with repeated headers joined by commas.
+ * @param field the header's value as Node reports it, with repeated headers joined by commas.
  * @throws ServiceError `invalid-digest` when the value isn't a dictionary of byte sequences, a base64 text isn't
  * canonical, or a digest doesn't have its algorithm's length.
  */
@@ -58,7 +58,7 @@ function endOfMatch(pattern: RegExp, text: string, at: number): [end: number, ..
 }
 
 /**
- * Yields the bytes unchanged.
+ * Yields bytes unchanged and compares their digests with the expected ones.
  *
  * @throws ServiceError `digest-mismatch` after the last byte, when a digest differs.
  */
@@ -71,7 +71,7 @@ export async function* verified(bytes: AsyncIterable<Buffer>, expected: readonly
   digest.end();
 }
 
-/** @throws ServiceError `digest-mismatch` when one of them differs. */
+/** @throws ServiceError `digest-mismatch` when one of the expected digests isn't that of the bytes. */
 export function assertDigests(bytes: Uint8Array, expected: readonly ExpectedDigest[]): void {
   const digest = new ExpectedDigests(expected);
   digest.add(bytes);

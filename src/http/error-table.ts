@@ -1,8 +1,6 @@
 import type { ErrorKind } from '../common/service-error.js';
 
-/**
- * The status and text of the answer for each kind of error, from part 7 of the service interface if that defines it.
- */
+/** The status and text of the answer for each kind of error. Part 7 of the service interface defines some of them. */
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },
   'invalid-request-body': { status: 400, text: 'Invalid request body.' },

@@ -13,12 +13,12 @@ export interface Exchange {
   /** When the request's head had arrived, by `performance.now()`. */
   readonly startedAt: number;
   readonly request: IncomingMessage;
-  /** Cut to 256 characters. Kept because Express changes the URL of the request. */
+  /** The path of the request, cut to 256 characters. Kept because Express changes the request's URL. */
   readonly path: string;
   readonly response: ServerResponse;
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
-  /** Called when the connection's previous exchange is over, unless the connection is lost. */
+  /** Begins the answer when the connection's previous exchange is over, unless the connection is lost by then. */
   onTurn?: (() => void) | undefined;
   isOver?: boolean;
   /** Whether `arrivedJson` has read the whole body, although `request.complete` may still be false. */
@@ -37,7 +37,7 @@ export type EndedExchange = Exchange & { readonly endedAt: number };
 /** The server emits this event, with an `EndedExchange`, when the response was sent or the connection was lost. */
 export const EXCHANGE_END = 'exchangeEnd';
 
-/** A WeakMap would cost far more in garbage collection. */
+/** The key of an exchange on its request and socket. A WeakMap would cost far more in garbage collection. */
 const EXCHANGE = Symbol('exchange');
 interface InExchange {
   [EXCHANGE]?: Exchange;
@@ -76,7 +76,7 @@ export const CUSTOMER_ID = Symbol('customerId');
  * line.
  *
  * The customer of a request isn't among the members, because customers may be households, whose data is personal. A
- * logger must read CUSTOMER_ID to get it.
+ * logger that wants the customer's id must read CUSTOMER_ID.
  */
 export class LogEntry {
   declare readonly msg: string;
@@ -84,7 +84,7 @@ export class LogEntry {
 
   constructor(members: { readonly msg: string; readonly [member: string]: unknown }, customerId?: string) {
     Object.assign(this, members);
-    // Not enumerable, so that it isn't in a copy of the entry that another logger makes.
+    // The customer's id isn't enumerable, so it isn't in a copy of the entry that another logger makes.
     Object.defineProperty(this, CUSTOMER_ID, { value: customerId });
   }
 
@@ -97,7 +97,7 @@ export class LogEntry {
 
 /**
  * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation. Handlers call this function instead
- * of returning the object, because an interceptor of the application could change that.
+ * of returning the object, because an interceptor of the application could change a returned object.
  */
 export function sendJson(response: ServerResponse, body: object): void {
   const json = Buffer.isBuffer(body) ? body : JSON.stringify(body);
@@ -119,7 +119,7 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
     response.end(body);
     return;
   }
-  // The response ends only after the rest of the request was drained, because Node may then close the connection.
+  // The rest of the request is drained before the response ends, because Node may close the connection at that end.
   response.write(body);
   if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
@@ -131,7 +131,7 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
 
 /**
  * Breaks the connection of a response if its client reads nothing for `idleTimeoutMs` although bytes wait for it. So a
- * client that doesn't read its answer can't keep it in memory.
+ * client can't keep an answer in memory by not reading it.
  */
 export function breakIfUnread(response: ServerResponse, idleTimeoutMs: number): void {
   response.setTimeout(idleTimeoutMs, () => {

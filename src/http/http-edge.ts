@@ -15,18 +15,18 @@ const logger = new Logger('Http');
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 const waiting = new WeakMap<Socket, number>();
-/** One read from a socket can't contain that many, and nothing more is read while requests wait. */
+/** The most waiting requests of one connection. One read can't contain more, and nothing is read while they wait. */
 const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
-/** Valid requests go to the server's present handlers, those of one connection one after the other. */
+/** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
-      // A proxy in front of the service may disagree about where such a request ends, so the connection isn't reused.
+      // A proxy in front of the service may see the end of an invalid request elsewhere: the connection isn't reused.
       response.setHeader('Connection', 'close');
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
@@ -39,7 +39,7 @@ function receiver(server: Server): Receive {
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // While the service stops, a client that never pauses could otherwise keep its connection open forever.
+    // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       exchange.isOver = true;
@@ -64,14 +64,14 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
   before.response.once('close', () => {
     const others = (waiting.get(socket) ?? 1) - 1;
     waiting.set(socket, others);
-    // Node resumes the socket after each answer.
+    // The socket is paused again while requests wait, because Node resumes it after each answer.
     if (others > 0) socket.pause();
-    // A client may send a thousand requests at once: other connections are served in between.
+    // A client may send a thousand requests at once, so other connections are served between two of them.
     setImmediate(() => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
       if (others === 0) socket.resume();
-      // Node emits no `close` for the response to a request that was still waiting when the connection was lost.
+      // If the connection was lost, Node emits no `close` for the response to a request that was still waiting.
       if (socket.destroyed) response.emit('close');
       else onTurn?.();
     });
@@ -80,7 +80,7 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
 
 /**
  * For an application of which the service is only a part. Gives the requests for which `isChosen` is true a request id
- * and a line in the log, and refuses those with an invalid head. Other requests aren't touched.
+ * and a line in the log, and refuses those with an invalid head. Other requests are handled as before.
  */
 export function guardRoutes(server: Server, isChosen: (request: IncomingMessage) => boolean): void {
   const receive = receiver(server);
@@ -115,9 +115,9 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
 
-  // `requestHeadDefect` checks Host. Node would drop headers over a maximum number, even one that frames the body, such
-  // as Content-Length; their total size is limited anyway. Half-open connections let a client close its side after
-  // sending its request and still get the answer.
+  // `requestHeadDefect` checks Host instead of Node. The number of headers isn't limited, because Node would drop
+  // further headers, even one that frames the body, such as Content-Length; their total size is limited anyway.
+  // Half-open connections let a client close its side after sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -127,13 +127,13 @@ export function guardHttpEdge(server: Server): void {
   server.on('checkExpectation', receive);
   server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
-    // Node no longer listens for errors of this connection, and an error without a listener would end the process.
+    // After CONNECT, Node handles no errors of the connection, and an error without a listener would end the process.
     socket.on('error', () => socket.destroy());
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });
   const refused = new WeakSet<Socket>();
   server.on('clientError', (error: ParserError, socket: Socket) => {
-    // After an error, the parser reports another one for each packet that still arrives.
+    // Only a connection's first error is answered: the parser reports more for packets that arrive after it.
     if (refused.has(socket)) return;
     refused.add(socket);
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
@@ -154,8 +154,8 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 }
 
 /**
- * If the connection's latest request has arrived completely, the error is about a later request, and is answered after
- * it. Otherwise the error is about the latest request itself.
+ * Answers an error of the HTTP parser, or CONNECT. If the connection's latest request has arrived completely, the error
+ * is about a later request, and is answered after it. Otherwise the error is about the latest request itself.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -166,7 +166,7 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
       answerSocket(socket, kind, requestId);
     });
   } else if (before.isAnsweredEarly) {
-    // Node's own listener for `finish` could close the connection at once.
+    // The listeners for `finish` are removed, because Node's own could close the connection at once.
     before.response.removeAllListeners('finish').end();
     closeAfterDrain(socket);
   } else if (before.response.headersSent) {
@@ -217,7 +217,7 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
   logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, customerId));
 }
 
-/** The rest of a request that was answered early is drained, so that the connection can be reused. */
+/** Logs a request. If it was answered early, its rest is drained, so that the connection can be reused. */
 function endExchange(exchange: Exchange): void {
   const { refusal, request, response, isRead } = exchange;
   const status = response.headersSent ? response.statusCode : undefined;

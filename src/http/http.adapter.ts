@@ -3,7 +3,7 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
-/** One read from the socket (64 KiB) can contain about 10,000 chunks of one byte. Node stops after one such read. */
+/** The buffer of a request is small, so that Node stops after one socket read (64 KiB) of about 10,000 short chunks. */
 const HIGH_WATER_MARK = 4 * 1024;
 
 /** Express configured for the service interface: for example, paths match exactly (case and trailing slash). */

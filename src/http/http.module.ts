@@ -20,7 +20,7 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 
 /**
  * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
- * keeps the application's body parsers from its body. With `WholeApplicationModule`, prepares every request.
+ * keeps the application's body parsers from reading its body. With `WholeApplicationModule`, prepares every request.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
@@ -31,8 +31,8 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   ) {}
 
   /**
-   * Nest has registered all routes, but not yet its own last handlers, for unknown paths and errors. So an error that a
-   * middleware of the application passes to Express reaches the service before it reaches Nest.
+   * When this hook runs, Nest has registered all routes, but not yet its last handlers, for unknown paths and errors.
+   * So an error that a middleware of the application passes to Express reaches the service before it reaches Nest.
    *
    * @throws Error when the application uses another HTTP adapter than Express.
    */
@@ -54,11 +54,14 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     answerExpressError(error, request, response, next);
   };
 
-  /** Nest's last handlers, for unknown paths and errors, only handle paths below the global prefix. */
+  /**
+   * Keeps body parsers from the service's requests. If the application is the service as a whole, adds last handlers,
+   * because Nest's own handle only paths below the global prefix.
+   */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     this.routes.read(express);
-    // If the application is the service as a whole, the body of a request for an unknown path stays unread too.
+    // If the application is the service as a whole, the parsers also skip requests for unknown paths.
     const isParsed = (request: IncomingMessage): boolean => (this.isWhole ? this.routes.isOther(request) : !this.routes.isService(request));
     limitBodyParsers(express, isParsed);
     if (!this.isWhole) return;

@@ -16,7 +16,7 @@ import { assertDeclaredLength, contentCoding, declaredLength, hasBody } from './
 import { requestBody, type RequestBodyLimits } from './request-body.js';
 
 const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliDecompress };
-/** A compressed body can be longer than its decoded content. */
+/** A compressed body may be 64 KiB over the limit for its decoded content: compression can lengthen content. */
 const CODING_OVERHEAD_BYTES = 65_536;
 
 const SMALL_BODY_BYTES = 16 * 1024;
@@ -50,19 +50,19 @@ export interface JsonLimits extends RequestBodyLimits {
 }
 
 export interface JsonObject {
-  /** May be incomplete until `bytes` has been read to the end. */
+  /** The wanted members of the object. May be incomplete until `bytes` has been read to the end. */
   readonly members: ReadonlyMap<string, JsonMember>;
-  /** The whole decoded body; undefined if there are only wanted members. Throws the errors of `openJson`. */
+  /** The decoded body; undefined if the object has only wanted members. Reading throws the errors of `openJson`. */
   readonly bytes: Chunks | undefined;
-  /** Call it when reading no further, because another body may wait for this one's slot (`DecodingSlots`). */
+  /** Must be called if `bytes` isn't read to the end: another body may wait for this one's slot (`DecodingSlots`). */
   readonly end: () => void;
 }
 
 /**
- * Reads the JSON object in a request's body; undefined for an empty body. Call `assertJsonContent` before, because an
- * unknown Content-Encoding would count as none here, and `arrivedJson`, which must have returned undefined. The rest of
- * a long body may be read only while the caller reads `bytes` of the result. A long body is counted in `limits.memory`,
- * because the caller may keep it.
+ * Reads the JSON object in a request's body; undefined for an empty body. Must be called after `assertJsonContent`,
+ * because an unknown Content-Encoding would count as none here, and after `arrivedJson` has returned undefined. The
+ * rest of a long body (over 16 KiB, or in many chunks) may be read only while the caller reads `bytes` of the result. A
+ * long body is counted in `limits.memory`, because the caller may keep it.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -94,10 +94,11 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
   // Node calls the handlers before it sets `request.complete`, so a body of the declared length counts as complete too.
   if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
   const exchange = exchangeOf(request);
-  // `openJson` sends `100 Continue`. An answer without it would make Node close the connection.
+  // `openJson` sends the `100 Continue` that a client awaits. An answer without it would make Node close the
+  // connection.
   if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
-  // Without its argument, `read` returns only the first chunk from Node 26 on.
+  // `read` gets the length, because without an argument it returns only the first chunk from Node 26 on.
   const bytes = request.read(length) as Buffer;
   request.resume();
   if (exchange) exchange.isRead = true;
@@ -139,7 +140,7 @@ async function openLarge(body: Chunks, end: () => void, wanted: ReadonlySet<stri
   return { members: reader.members, bytes: behindHead({ chunks, rest }), end };
 }
 
-/** The error is thrown only after the last byte, so that `payload-too-large` takes precedence. */
+/** A defect of the JSON is thrown only after the last byte, so that `payload-too-large` takes precedence. */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
   let length = 0;
@@ -214,7 +215,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // Reading the decoder throws this error too. Without this handler, it would count as unhandled.
+  // Reading the decoder throws the pipeline's error too. Without this handler, the error would count as unhandled.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;
@@ -231,7 +232,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // Not awaited, because it may stay pending until the client sends more bytes.
+    // The end of reading the request isn't awaited, because it may stay pending until the client sends more bytes.
     void encoded.return();
   }
 }
@@ -252,7 +253,7 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
   return joined(chunks);
 }
 
-/** `JSON.parse` takes memory for each level. */
+/** Whether JSON is nested deeper than 128 levels. `JSON.parse` would take memory for each level. */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;
   for (let at = 0; at < bytes.length; at++) {

@@ -51,9 +51,9 @@ async function* listChunks<Item>(
     for (let page = first; !page.done; page = await iterator.next()) {
       const wasEmpty = isEmpty;
       isEmpty = page.value.length === 0;
-      // A blank doesn't change the JSON, and only by sending something is it noticed that the client has closed its
-      // connection. The first of several empty pages is yielded as an empty text, because the generator can be ended
-      // only where it yields.
+      // For an empty page, a blank is sent, which doesn't change the JSON: only sending shows whether the client has
+      // closed its connection. The first of several empty pages sends nothing, but is yielded too, because the
+      // generator can be ended only where it yields.
       if (isEmpty) {
         yield wasEmpty ? ' ' : '';
         continue;

@@ -7,19 +7,19 @@ import { requestAuthority } from './request-head.js';
 const ANY_ORIGIN = 'http:any-origin';
 
 export interface AllowedOrigins {
-  /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
+  /** The allowed origins, serialized (RFC 6454, section 6.2); `*` allows all. */
   readonly corsOrigins: readonly string[];
   /** The public base URL of the service. `port` is the local port of the connection, or undefined if it is closed. */
   readonly baseUrl: (port: number | undefined) => string;
 }
 
-/** Exempts handlers from `OriginGuard` that change nothing, or that require a secret in each request. */
+/** Exempts handlers from `OriginGuard`. For handlers that change nothing or require a secret in each request. */
 export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata(ANY_ORIGIN, true);
 
 /**
  * Refuses requests from pages of other sites (cross-site request forgery): browsers send "simple" requests without a
- * preflight (Fetch standard, CORS). Must be asked only about requests with `Origin` (`onlyWithHeader`), because it
- * takes requests without it for foreign, unless `*` is allowed.
+ * preflight (Fetch standard, CORS). Must be asked only about requests with the header `Origin` (see `onlyWithHeader`),
+ * because the guard takes a request without that header for foreign, unless `*` is allowed.
  */
 export class OriginGuard implements CanActivate {
   constructor(

@@ -3,7 +3,7 @@ import { ServiceError } from '../common/service-error.js';
 
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
-/** Undefined for an ambiguous parameter: repeated, not UTF-8 after decoding, or given as `name[...]`. */
+/** A query's parameters. An ambiguous one is undefined: repeated, not UTF-8 after decoding, or given as `name[...]`. */
 export type RawQuery = ReadonlyMap<string, string | undefined>;
 
 /** Decodes the query of a URL. Express's parsed query would hide defects, such as repeated parameters. */

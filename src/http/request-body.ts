@@ -11,11 +11,11 @@ import { exchangeOf } from './exchange.js';
 
 export interface RequestBodyLimits {
   readonly idleTimeoutMs: number;
-  /** Before decoding; `openJson` counts the bytes after decoding. */
+  /** The most bytes of the body before decoding; for `openJson`, after decoding. */
   readonly maxBytes: number;
   /** Digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** Undefined for a body that is only streamed. */
+  /** The memory of the body; undefined for a body that is only streamed. */
   readonly memory?: BodyMemory;
 }
 
@@ -61,12 +61,12 @@ async function* receivedBody(
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client aborted its request.', { cause: request.errored });
       } else if (bytes === length) {
-        // Node emits `end` only later, and waiting for it would cost a small body a timer.
+        // The Content-Length is reached. Waiting for `end`, which Node emits later, would cost a small body a timer.
         request.resume();
         return;
       } else {
         events ??= new RequestEvents(request);
-        // Only a body that has grown to more than 64 KiB, as received or decoded, may hold shared memory.
+        // Only the rate of a body over 64 KiB, as received or decoded, is checked: no other may hold shared memory.
         if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }

@@ -60,8 +60,8 @@ export function headerValues({ rawHeaders }: IncomingMessage, name: string): str
 }
 
 /**
- * `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL, whose host is never empty. A
- * comma is refused although RFC 3986 allows it, because some proxies join several `Host` headers with commas.
+ * Whether a text is `uri-host [ ":" port ]` (RFC 9110, 7.2; RFC 3986, 3.2.2) of an http URL, whose host is never empty.
+ * Commas are refused, though RFC 3986 allows them, because some proxies join several `Host` headers with commas.
  */
 function isHost(text: string): boolean {
   const match = HOST.exec(text);
@@ -70,10 +70,10 @@ function isHost(text: string): boolean {
   return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= MAX_PORT);
 }
 
-/** The HTTP parser has already refused blanks and control characters. */
+/** Whether the request target is valid. The HTTP parser has already refused blanks and control characters. */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
-  // These match no route, so such requests get a 404.
+  // CONNECT and `*` match no route, so such requests get a 404.
   if (method === 'CONNECT' || url === '*' || url.startsWith('/')) return true;
   const authority = ABSOLUTE_FORM.exec(url)?.[1];
   return authority !== undefined && isHost(authority);

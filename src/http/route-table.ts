@@ -19,7 +19,7 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   }
 };
 
-/** `match` compares only the path, not the method. */
+/** A middleware or route in Express's router. `match` compares only the path, not the method. */
 export interface ExpressLayer {
   handle: RequestHandler;
   readonly route?: { readonly methods: Readonly<Record<string, boolean>>; readonly stack: readonly { readonly handle: object }[] };
@@ -46,13 +46,13 @@ export class RouteTable {
     return matches(this.serviceRoutes, request);
   }
 
-  /** False for an unknown path. */
+  /** Whether the request is for a route that isn't the service's. False for an unknown path. */
   isOther(request: IncomingMessage): boolean {
     return !this.isService(request) && matches(this.otherRoutes, request);
   }
 }
 
-/** Nest copies the mark from a controller's method to the handler that Nest registers with Express. */
+/** Whether a route has the service's mark, which Nest copies from a controller's method to its handler in Express. */
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
 

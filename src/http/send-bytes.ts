@@ -50,7 +50,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
   }
 }
 
-/** The buffers of the connection hold an answer of this length. */
+/** JSON of up to 64 KiB is sent at once, because the buffers of the connection hold that much. */
 const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 

@@ -7,7 +7,7 @@ import { exchangeOf, sendErrorJson } from './exchange.js';
 
 const logger = new Logger('Http');
 
-/** If handling a request throws, answers it with an error of the service (see `answerError`). */
+/** Answers a request with an error of the service (see `answerError`) if handling the request throws. */
 @Catch()
 export class ServiceExceptionFilter implements ExceptionFilter {
   catch(exception: unknown, host: ArgumentsHost): void {
@@ -66,8 +66,8 @@ const statusOf = (exception: unknown): number | undefined => {
 };
 
 /**
- * Converts any thrown value but a `ServiceError` to one, by its HTTP status; `internal` without one. The message of the
- * value is kept only in the cause, because the message of a `ServiceError` is logged.
+ * Converts any thrown value but a `ServiceError` to one, by its HTTP status; `internal` without a status. The message
+ * of the value is kept only in the cause, because the message of a `ServiceError` is logged.
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;

@@ -5,7 +5,7 @@ import { WHOLE_APPLICATION, WholeApplicationFilter } from './whole-application.j
 
 /**
  * Declares that the application is the service as a whole, so that requests for unknown paths are also answered in the
- * interface's form.
+ * form of the service interface.
  */
 @Global()
 @Module({

@@ -8,8 +8,8 @@ import { ServiceExceptionFilter } from './service-exception.filter.js';
 export const WHOLE_APPLICATION = Symbol('http:whole-application');
 
 /**
- * Answers every error in the interface's form, except an `HttpException` on a route of a team's own controller, which
- * is answered as in any Nest application.
+ * Answers every error in the form of the service interface, except an `HttpException` on a route that isn't the
+ * service's, which is answered as in any Nest application.
  */
 @Catch()
 export class WholeApplicationFilter extends ServiceExceptionFilter {
