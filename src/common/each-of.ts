@@ -6,7 +6,7 @@ export async function allDone<const T extends readonly unknown[]>(promises: T): 
 
 /**
  * Runs an action for each item, at most `atOnce` at once. Each rejection lowers this number by one, so the other items
- * still get their turn unless `atOnce` actions reject. In the end, rejects with one of the errors.
+ * still get their turn unless `atOnce` actions reject. If any rejected, rejects in the end with one of the errors.
  */
 export async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>, atOnce = 16): Promise<void> {
   const rest = items.values();

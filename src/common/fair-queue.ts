@@ -1,4 +1,4 @@
-/** Takes its oldest and newest items alternately, so that many stalled items don't block newer ones for long. */
+/** A queue that gives out its oldest and newest items alternately, so that stalled items don't block newer ones. */
 export class FairQueue<T> {
   private readonly waiting: T[] = [];
   private isNewestNext = false;

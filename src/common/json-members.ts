@@ -3,7 +3,7 @@ const MAX_ITEMS = 10_000;
 /** Stands for a value that is neither a text, nor null, nor a list of at most 10,000 distinct texts, and isn't kept. */
 export const OTHER_VALUE = Symbol('other JSON value');
 
-/** A list contains each of its texts once, in order of first occurrence. */
+/** The value of a wanted member. A list contains each of its texts once, in order of first occurrence. */
 export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
 const enum Capture {
@@ -18,7 +18,7 @@ const enum Capture {
  * text, and checks the syntax itself. `depth` is the number of lists and objects that contain a value.
  */
 export class JsonMembers {
-  /** If a name is repeated, its last value counts. */
+  /** The values of the wanted members by name. If a name is repeated, its last value counts. */
   readonly values = new Map<string, JsonMember>();
   hasOthers = false;
 
@@ -32,7 +32,7 @@ export class JsonMembers {
     this.maxNameLength = Math.max(0, ...[...wanted].map((name) => name.length));
   }
 
-  /** The list is the value of a wanted member, and its items so far are texts. */
+  /** Whether a list is being built: the value of a wanted member, so far with at most 10,000 distinct texts only. */
   get isBuildingList(): boolean {
     return this.list !== undefined;
   }
@@ -51,7 +51,7 @@ export class JsonMembers {
     if (this.capture === Capture.Nothing || begin === end) return;
     const text = bytes.toString('utf8', begin, end);
     this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
-    // Longer than any wanted name, so the rest of it isn't collected.
+    // A name that is longer than any wanted name isn't collected further.
     if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.enter(undefined);
   }
 
@@ -72,7 +72,7 @@ export class JsonMembers {
     }
   }
 
-  /** The member has the value `OTHER_VALUE` until `endList`. */
+  /** A member whose value is a list has the value `OTHER_VALUE` until `endList`. */
   beginList(depth: number): void {
     this.set(depth, OTHER_VALUE);
     if (depth === 1 && this.name !== undefined) this.list = new Set();

@@ -5,7 +5,7 @@ import { JsonNumber } from './json-number.js';
 import { unexpected } from './json-syntax-error.js';
 import { endOfWholeCharacters } from './utf8.js';
 
-/** In levels of lists and objects. */
+/** The most levels of lists and objects that a JSON text may have. */
 export const MAX_JSON_DEPTH = 128;
 
 const enum State {
@@ -43,7 +43,7 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
  * plus a few bytes.
  */
 export class JsonReader {
-  /** False until the first byte of the value has been read. */
+  /** Whether the text's value is an object. False until the first byte of the value has been read. */
   isObject = false;
 
   private readonly built: JsonMembers;
@@ -152,7 +152,7 @@ export class JsonReader {
     return at;
   }
 
-  /** Has the same effect as `read`, and is faster. Stops before numbers and literals, and within texts. */
+  /** Reads unwanted values, faster than `read`. Stops after them, before numbers and literals, and within texts. */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
     let { state, depth } = this;

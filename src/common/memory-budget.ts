@@ -12,7 +12,8 @@ const SHORT_AFTER_MS = 1_000;
  * form's text after its file. `line`: an index line with a long text. `download`: chunks of a file on their way to a
  * client; a request never waits for memory of this use either. `answer`: long index lines, and answers with them. A
  * request that holds memory for one use waits only for more memory of that use, or of a later use in this order.
- * Together with `Queue.favoured`, this keeps requests from waiting for each other in a cycle.
+ * Together with `Queue.favoured` (a holder that may exceed the budget), this keeps requests from waiting for each other
+ * in a cycle.
  */
 export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line' | 'download' | 'answer';
 
@@ -26,8 +27,8 @@ interface Waiting {
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
-   * Gets all the memory it asks for, even beyond the budget, until it has released all its memory. So requests finish
-   * even when the budget is used up, because one of them can always go on.
+   * A holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory. So
+   * requests finish even when the budget is used up, because one of them can always go on.
    */
   favoured: HeldMemory | undefined;
 }
@@ -137,7 +138,8 @@ export class HeldMemory {
   }
 
   /**
-   * Resolves without memory if `release` is called during the wait. Must not be called again before it has resolved.
+   * Takes memory. Resolves without memory if `release` is called during the wait. Must not be called again before the
+   * previous call has resolved.
    */
   async take(bytes: number): Promise<void> {
     if (!this.tryGrow(bytes)) await this.grow(bytes);
@@ -158,8 +160,8 @@ export class HeldMemory {
   }
 }
 
-/** For request bodies, their index lines, and bytes on their way to the disk or to a bucket. */
+/** The budget for request bodies, their index lines, and bytes on their way to the disk or to a bucket. */
 export const processMemory = new MemoryBudget();
 
-/** For answers with long index lines. Separate, so that slow readers of answers don't delay uploads. */
+/** The budget for answers with long index lines. Separate, so that slow readers of answers don't delay uploads. */
 export const answerMemory = new MemoryBudget();

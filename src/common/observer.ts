@@ -33,7 +33,7 @@ export async function* observeEntries<Entry>(observe: Observer, operation: strin
   let end = (): void => undefined;
   let fail = (_error: unknown): void => undefined;
   const observed = observe(operation, () => {
-    // The spans of requests made for the list then belong to the observed call.
+    // `next` runs in the context of the observed call, so that the spans of the list's requests belong to that call.
     next = AsyncResource.bind(next);
     return new Promise<void>((resolve, reject) => { [end, fail] = [resolve, reject]; });
   });

@@ -13,7 +13,7 @@ export class PeriodicJob {
     private readonly pauseMs: () => number,
   ) {}
 
-  /** A long run should end early when this aborts. */
+  /** Aborts on `close`. A long run should then end early. */
   get signal(): AbortSignal {
     return this.ending.signal;
   }
@@ -29,7 +29,7 @@ export class PeriodicJob {
     });
   }
 
-  /** Resolves when the run in progress has ended. */
+  /** Prevents further runs. Resolves when the run in progress has ended. */
   async close(): Promise<void> {
     this.ending.abort();
     clearTimeout(this.timer);

@@ -1,4 +1,4 @@
-/** Independent of HTTP: `http/error-table.ts` maps each kind to a status and text. */
+/** The kinds of errors, independent of HTTP: `http/error-table.ts` maps each kind to a status and text. */
 export type ErrorKind =
   | 'invalid-query-parameter'
   | 'invalid-request-body'
@@ -27,9 +27,9 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** Logged if the answer's status is a 5xx or an answer had begun; never sent to a client. */
+  /** The underlying error. Logged if the answer's status is a 5xx or an answer had begun; never sent to a client. */
   readonly cause?: unknown;
-  /** A whole number; undefined if it isn't known. */
+  /** The `Retry-After` of the answer, a whole number of seconds; undefined for an answer without one. */
   readonly retryAfterSeconds?: number;
 }
 

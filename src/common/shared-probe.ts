@@ -1,9 +1,9 @@
 import { withTimeLimit } from './time-limit.js';
 
 const REUSED_FOR_MS = 1_000;
-/** The ports promise it. */
+/** The time in which a health check settles, as the ports (`*.port.ts`) promise. */
 export const HEALTH_CHECK_TIMEOUT_MS = 5_000;
-/** A second is left for the health check to answer with the probe's error. */
+/** The time limit of a probe. A second is left for the health check to answer with the probe's error. */
 export const PROBE_TIMEOUT_MS = HEALTH_CHECK_TIMEOUT_MS - 1_000;
 
 /** A health probe whose result is shared by all its callers. */

@@ -6,7 +6,7 @@ export const MAX_CHUNKS = 1024;
 
 export interface StreamHead<Chunk extends Uint8Array> {
   readonly chunks: readonly Chunk[];
-  /** Undefined if `chunks` is the whole stream. */
+  /** The rest of the stream; undefined if `chunks` is the whole stream. */
   readonly rest: AsyncIterator<Chunk> | undefined;
 }
 
@@ -28,8 +28,8 @@ export async function readHead<Chunk extends Uint8Array>(bytes: AsyncIterable<Ch
 }
 
 /**
- * Yields all bytes of a stream. A caller that stops early must end `rest` itself, because ending a generator whose
- * reading hasn't begun runs none of its code.
+ * Yields all bytes of a stream, its head included. A caller that stops early must end `rest` itself, because ending a
+ * generator whose reading hasn't begun runs none of its code.
  *
  * @throws errors of `rest`.
  */

@@ -23,9 +23,7 @@ export const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
  */
 export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^\\p{Control}\\p{Surrogate}]{1,${most}}$`, 'u');
 
-/**
- * In UTF-16 units. A longer text is processed in turns with other jobs, because it could block the event loop for long.
- */
+/** In UTF-16 units. A longer text is processed in turns with other jobs: it could block the event loop for long. */
 export const LONG_TEXT = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
 
@@ -62,7 +60,7 @@ const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as 
 export const jsonArray = (items: readonly Buffer[]): Buffer =>
   Buffer.concat([BEGIN, ...items.flatMap((item, index) => (index === 0 ? [item] : [COMMA, item])), END]);
 
-/** The length of `\u0000`. */
+/** The most bytes that a UTF-16 unit of a text takes in JSON, for example as `\u0000`. */
 const MAX_BYTES_PER_UNIT = 6;
 
 /**

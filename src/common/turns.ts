@@ -20,7 +20,7 @@ export const waitingTurns = (): number => waiting.length;
  * Splits one CPU-heavy job into turns of about 5 ms. Each iteration of the event loop grants one turn to one job of the
  * process, so that the loop stays responsive however many jobs there are.
  *
- * A job checks `isOver` before each of its steps, which may take 1 ms at most. If it is true, as it is before the first
+ * A job checks `isOver` before each of its steps, which may take 1 ms at most. If `isOver` is true, as before the first
  * step, the job awaits `next`.
  */
 export class Turns {

@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 
 const UUID_BYTES = 16;
-/** A call of the system's random source costs as much as all else that a UUID takes. */
+/** Random bytes for 256 UUIDs. A call of the system's random source costs as much as all else that a UUID takes. */
 const pool = new Uint8Array(256 * UUID_BYTES);
 let used = pool.length;
 

@@ -27,10 +27,10 @@ export class DataDirectoryInUseError extends Error {
 /** An exclusive lock in DATA_DIR. It is held until it is released or its process ends, even by a crash. */
 export interface DataDirectoryLock {
   /**
-   * False once the path names another file or none, so that another process could take the lock. Synchronous: one stat.
+   * Whether the path still names the locked file. Otherwise another process could take the lock. Synchronous: one stat.
    */
   isHeld(): boolean;
-  /** Idempotent. */
+  /** Releases the lock. Idempotent. */
   release(): void;
 }
 
@@ -47,7 +47,7 @@ export interface DataDirectoryLock {
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
-  // `isLocked` in another process makes the lock busy for microseconds.
+  // Several attempts, because `isLocked` in another process makes the lock busy for microseconds.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const lock = takeUnlessBusy(lockFile(directory, name));
     if (lock) return lock;
@@ -66,7 +66,7 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);
   if (!existsSync(path)) return false;
-  // A shared lock conflicts with the exclusive lock of a holder, but not with another probe.
+  // The probe takes a shared lock, which conflicts with a holder's exclusive lock, but not with another probe.
   const probe = openUnlessBusy(path, 'BEGIN; SELECT count(*) FROM sqlite_master');
   probe?.close();
   return !probe;
@@ -76,7 +76,7 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
-  // SQLite would open a read-only file too, but BEGIN EXCLUSIVE would then lock nothing.
+  // The lock file must be writable: SQLite would open a read-only one too, but BEGIN EXCLUSIVE would then lock nothing.
   accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
@@ -88,7 +88,7 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   return undefined;
 }
 
-/** SQLite would create it too, but its errors say less about a failure. */
+/** Creates a missing lock file. SQLite would create one too, but its errors say less about a failure. */
 function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
@@ -102,7 +102,7 @@ function openUnlessBusy(path: string, sql: string): Database.Database | undefine
   if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
-    // In memory, so that no journal file appears beside the lock file.
+    // The journal is kept in memory, so that no journal file appears beside the lock file.
     database.exec(`PRAGMA journal_mode = MEMORY; ${sql}`);
     return database;
   } catch (error) {

@@ -1,6 +1,6 @@
 import { isCircleOfLinks, statUnlessAbsent } from './file-identity.js';
 
-/** The database, its write-ahead log, that log's index, the rollback journal. */
+/** The suffixes of the files of a database: itself, its write-ahead log, that log's index, the rollback journal. */
 export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
 
 /**
@@ -8,7 +8,7 @@ export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
  * called before SQLite opens the database, because opening a FIFO blocks the whole process. Synchronous: at most one
  * stat per file of the database.
  *
- * @throws errors of the file system, but not for a circle of links.
+ * @throws errors of the file system, except that a path through a circle of links counts as a file that isn't regular.
  */
 export function irregularDatabaseFile(path: string): string | undefined {
   return DATABASE_SUFFIXES.map((suffix) => path + suffix).find((file) => !isRegularOrAbsent(file));

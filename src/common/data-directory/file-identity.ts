@@ -1,6 +1,6 @@
 import { type BigIntStats, statSync } from 'node:fs';
 
-/** Two files that exist at the same time never share both. */
+/** A file's device and inode number. Two files that exist at the same time never have both numbers in common. */
 export interface FileIdentity {
   readonly dev: bigint;
   readonly ino: bigint;
