@@ -1,8 +1,6 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 
-/**
- * Computes the sha-256 of a file piece by piece. `crypto.subtle` takes all bytes at once, and in browsers needs HTTPS.
- */
+/** Computes the sha-256 of a file piece by piece, which `crypto.subtle` can't. Works in browsers without HTTPS, too. */
 export class FileDigest {
   private readonly hash = sha256.create();
 

@@ -35,7 +35,7 @@ export function fileContent(file: Blob | Stream, contentType: string): RequestCo
 export function formContent(file: Blob, filename: string, additionalData: string | undefined): RequestContent {
   const whole = (): FormData => {
     const form = new FormData();
-    // As a Blob, because a form changes the line breaks of a text to CRLF.
+    // `additional_data` is a Blob, because a form changes the line breaks of a text to CRLF.
     if (additionalData !== undefined) form.append('additional_data', new Blob([additionalData]));
     form.append('file', file, filename);
     return form;

@@ -23,7 +23,7 @@ export interface ClientOptions {
    * progress for up to another minute. Default: 120,000.
    */
   readonly inProgressTimeoutMs?: number;
-  /** Default: the `fetch` of the runtime. */
+  /** The function that sends the requests. Default: the `fetch` of the runtime. */
   readonly fetch?: typeof fetch;
 }
 
@@ -35,9 +35,9 @@ export interface UploadRequest extends RequestOptions {
   readonly customerId: string;
   readonly filename: string;
   readonly manufacturer: string;
-  /** Without it, the upload consists of `additionalData` alone. */
+  /** Without a file, the upload consists of `additionalData` alone. */
   readonly file?: FileSource;
-  /** Default: that of the `Blob`, or `application/octet-stream` if there is none. */
+  /** The file's media type. Default: that of the `Blob`, or `application/octet-stream` if there is none. */
   readonly contentType?: string;
   readonly additionalData?: string;
   /** With this `Idempotency-Key`, the upload is stored once within 24 hours. Default: a random key. */
@@ -56,11 +56,11 @@ export interface UploadReceipt {
 export interface UploadListQuery {
   readonly customer_id?: string;
   readonly kind?: 'historical' | 'nowcast';
-  /** RFC 3339, included. */
+  /** Selects uploads received at this time (RFC 3339) or later. */
   readonly from?: string;
-  /** RFC 3339, excluded. */
+  /** Selects uploads received before this time (RFC 3339). */
   readonly to?: string;
-  /** 1 to 1000. */
+  /** The most uploads on the page, 1 to 1000. */
   readonly limit?: number;
   /** The `next_page_token` of the previous page. */
   readonly page_token?: string;
@@ -134,7 +134,7 @@ export class LoadDataClient {
     return answer.response;
   }
 
-  /** Isn't repeated: if the first answer was lost, a repeat would be answered with 404. */
+  /** The request isn't repeated: if the first answer was lost, a repeat would be answered with 404. */
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
     const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, patience: ONCE });
     if (answer.status !== 204) throw refusal(answer);
@@ -142,7 +142,7 @@ export class LoadDataClient {
 
   /**
    * Removes all uploads of a customer, or only those received before the time `before` (RFC 3339). Resolves to their
-   * number. Isn't repeated, because a repeat would also remove what was uploaded meanwhile.
+   * number. The request isn't repeated, because a repeat would also remove what was uploaded meanwhile.
    */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
     return (parsed(await this.call('DELETE', '/uploads', { query, ...options, patience: ONCE })) as Schemas['UploadsRemoved']).deleted;
@@ -152,12 +152,12 @@ export class LoadDataClient {
     await this.identity('POST', 'assign-role', { body: assignment, ...options });
   }
 
-  /** Isn't repeated. Resolves to the role's id. */
+  /** Creates a role and resolves to its id. The request isn't repeated. */
   async createRole(role: Schemas['NewRole'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-role', { body: role, ...options })) as Schemas['RoleCreated']).role_id;
   }
 
-  /** Isn't repeated. Resolves to the user's id. */
+  /** Creates a user and resolves to their id. The request isn't repeated. */
   async createUser(user: Schemas['NewUser'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-user', { body: user, ...options })) as Schemas['UserCreated']).user_id;
   }
@@ -195,7 +195,7 @@ export class LoadDataClient {
     return receiptOf(answer, digest ?? answer.sentDigest);
   }
 
-  /** A POST is sent only once: after a lost answer, a repeat would be refused because the name or e-mail is in use. */
+  /** A POST is sent only once: a repeated creation could be refused because the first one took the name or e-mail. */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
     return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
   }
@@ -229,7 +229,7 @@ export class LoadDataClient {
   }
 }
 
-/** The service looks for `additional_data` in JSON, looks for parts in a form, and refuses a URL-encoded form. */
+/** Files of these types are sent in a form: alone, JSON and forms would be parsed, and a URL-encoded form refused. */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
@@ -244,7 +244,7 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
 
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');
-  // Such an answer with status 200 is that of a proxy, for example a login page.
+  // Without `X-Upload-Id`, an answer with status 200 is that of a proxy, for example a login page.
   if (answer.status !== 200 || uploadId === undefined) throw refusal(answer);
   const digest = answer.header('X-Upload-Digest');
   if (expected !== undefined && digest !== expected) throw new DigestMismatchError(uploadId);
@@ -263,5 +263,5 @@ function refusal({ status, text, header }: Answer): LoadDataError {
 
 const parsed = ({ text }: Answer): unknown => JSON.parse(text);
 
-/** `crypto.randomUUID` needs HTTPS in browsers. */
+/** A random key. `crypto.randomUUID` would need HTTPS in browsers. */
 const randomKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

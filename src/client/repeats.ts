@@ -6,7 +6,7 @@ const MAX_PAUSE_MS = 10_000;
 const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
-  /** Answers that say that another request with the key is in progress (409) don't count. */
+  /** How often a request is sent at most, not counting answers that another one with its key is in progress (409). */
   readonly attempts: number;
   readonly inProgressTimeoutMs: number;
 }
@@ -41,10 +41,10 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
   }
 }
 
-/** No other answer with 409 has a `Retry-After`. */
+/** Whether another request with the same key is in progress: no other answer with 409 has a `Retry-After`. */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
-/** Not shorter than `Retry-After` in seconds. Pauses grow after a 409, because each repeat sends the file again. */
+/** In milliseconds, at least `Retry-After`. Pauses grow after a 409, because each repeat sends the file again. */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
   const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);

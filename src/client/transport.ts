@@ -125,7 +125,7 @@ class WatchedStream {
 
 const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });
 
-/** The form that contains the file is longer than the file. */
+/** `sent` is cut to the size of the file, because a form with the file is longer. */
 const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
 
 interface BrowserRequest {
