@@ -11,13 +11,13 @@ export class ContentDigest {
     this.size += chunk.length;
   }
 
-  /** Must be called only once. */
+  /** The size and sha-256 of all bytes that were added. Must be called only once. */
   end(): StoredContent {
     return { size: this.size, sha256: this.hash.digest('hex') };
   }
 }
 
-/** Reads bytes, and returns their size and sha-256. Waits for `consume` before it requests the next chunk. */
+/** Reads bytes, and returns their size and sha-256. Waits for `consume` of a chunk before it requests the next one. */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,

@@ -10,8 +10,8 @@ const MAX_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 5 * 60 * 1000;
 /**
- * During a pause of at least this length, another process may deliver the events, unless the receiver asked for the
- * pause. A process that isn't pausing looks for events at shorter intervals, so it has the time to take over.
+ * During a pause of 10 s or more, another process may deliver the events, unless the receiver asked for the pause.
+ * Processes that aren't pausing look for events at shorter intervals, so they have the time to take over.
  */
 const GIVING_WAY_MS = 10_000;
 /** The pause after an incomplete batch of new events, in which more events gather for the next one. */
@@ -24,7 +24,7 @@ export class EventRelayOptions {
   constructor(
     /** The `source` of each event. If it is a promise, no event is delivered before it resolves. */
     readonly source: string | Promise<string>,
-    /** Rejects when the signal aborts. Tests replace this function. */
+    /** Waits; rejects when the signal aborts. Tests replace this function. */
     readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
   ) {}
 }
@@ -44,7 +44,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   private readonly stopping = new AbortController();
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
-  /** Failed attempts in a row. While `hasGivenWay` is true, finding no events doesn't end the row. */
+  /** Failed attempts in a row. After giving way to another process, finding no events doesn't end the row. */
   private failures = 0;
   private hasGivenWay = false;
 
@@ -56,7 +56,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
 
   /**
    * Resolves when the outbox is open: every upload that is stored from then on gets an event. If opening takes longer
-   * than OPENING_MS, resolves anyway, and the outbox opens later. Without an outbox, only logs a warning.
+   * than 5 s, resolves anyway, and the outbox opens later. Without an outbox, only logs a warning.
    */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
@@ -115,7 +115,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     for (;;) {
       try {
         const result = await step();
-        // Another process may have delivered the events: this one may still not reach the receiver.
+        // Finding no events after giving way isn't a success: another process may have delivered them in the meantime.
         if (result === undefined && this.hasGivenWay) return undefined;
         if (this.failures > 0) this.logger.log('Events are delivered again.');
         this.failures = 0;

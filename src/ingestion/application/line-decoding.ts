@@ -6,18 +6,18 @@ import { isContentOf } from '../domain/layout-names.js';
 import type { Upload } from '../domain/upload.js';
 import { LineText } from './line-text.js';
 
-/** These enclose the text of `additional_data` in an index line as the service writes it, unless it is null. */
+/** TEXT_BEGIN and TEXT_END enclose the text of `additional_data` (unless null) in a line as the service writes it. */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
-/** In bytes. Longer lines are parsed in steps, between which other work runs. */
+/** The length above which an index line is parsed in steps, between which other work runs. */
 export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
  * The upload that an index line describes; undefined if the line is invalid (see `parseIndexLine`). Someone may have
- * edited the line, so `receivedAt` may be an invalid time, and with a `content_path` that this upload's file can't
- * have, the result has no file: readers must not get at other files of the store. Returns a promise only for a line of
- * more than 64 KiB, and yields to other work then.
+ * edited the line: `receivedAt` may be an invalid time. If `content_path` can't be that of the upload's file, the
+ * result has no file, so that readers can't get at other files of the store. For a line of more than 64 KiB, returns a
+ * promise, and yields to other work.
  */
 export function decodeIndexLine(line: Buffer): Upload | undefined | Promise<Upload | undefined> {
   return line.length > LONG_LINE_BYTES ? decodeLong(line).then(withOwnContent) : decodeShortLine(line.toString());

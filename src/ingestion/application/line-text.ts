@@ -24,12 +24,12 @@ export class LineText {
     return this.bytes;
   }
 
-  /** After a power cut, blocks that never reached the disk read as zeros. */
+  /** Whether the line has NUL bytes: after a power cut, blocks that never reached the disk read as zeros. */
   get hasNul(): boolean {
     return this.nul;
   }
 
-  /** The caller may reuse the piece's buffer. */
+  /** Adds a piece of the line. Afterwards the caller may reuse the piece's buffer. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -58,7 +58,7 @@ class AbridgedLine {
   private sound = true;
   private inText = false;
   private textLength = 0;
-  /** A number: how many hex digits of a `\u` escape are still to come. */
+  /** The rest of an escape sequence: none, its letter, or a number of hex digits after `\u`. */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
 
@@ -125,7 +125,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // When abridged, a valid index line is never longer than this.
+    // An index line that the service wrote never exceeds 1 MiB when it is abridged.
     if (this.length === MAX_ABRIDGED_BYTES) this.sound = false;
     else this.kept[this.length++] = byte;
   }

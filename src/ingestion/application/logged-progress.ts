@@ -8,7 +8,7 @@ export interface ProgressTexts {
   readonly inAll: (done: number) => string;
 }
 
-/** Logs the progress of long work, at most every two seconds, and its end. Logs nothing of work that ends sooner. */
+/** Logs the progress and end of long work, at most every two seconds. Work of less than two seconds isn't logged. */
 export class LoggedProgress {
   private readonly began = performance.now();
   private logged = this.began;

@@ -1,11 +1,11 @@
 export const NEWLINE = 0x0a;
 
 export interface RawLine {
-  /** In bytes, in the file or object. */
+  /** The offset of the line in its file or object, in bytes. */
   readonly begin: number;
-  /** After the line's newline. */
+  /** The offset after the line's newline, in bytes. */
   readonly end: number;
-  /** Without the newline. Shares the memory of the bytes in which the line was found. */
+  /** The line without its newline. Shares the memory of the bytes in which the line was found. */
   readonly bytes: Buffer;
 }
 

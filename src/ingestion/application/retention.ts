@@ -30,7 +30,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   private readonly logger = new Logger(Retention.name);
   private readonly job = new PeriodicJob(() => this.run(), () => EVERY_MS);
   private clockShiftMs = clockShiftMs();
-  /** A `performance.now()`; undefined while the clock is trusted. */
+  /** When the clock jumped, by `performance.now()`; undefined while the clock is trusted. */
   private jumpedAt: number | undefined;
 
   constructor(

@@ -12,12 +12,12 @@ export interface UploadLoadDataCommand extends UploadParameters {
   readonly file: {
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
-    /** In lower-case hex. The file's sha-256 must equal each of them. */
+    /** Digests in lower-case hex, each of which must equal the file's sha-256. */
     readonly expectedSha256: readonly string[];
   } | null;
   /**
-   * Null without any. Called at most once, after the file was read, because the data may follow the file in the
-   * request.
+   * Gets the `additional_data`; null if there is none. Called at most once, after the file was read, because the data
+   * may follow the file in the request.
    */
   additionalData(): Promise<string | null> | string | null;
 }

@@ -1,10 +1,10 @@
 export interface SourceLine {
   readonly segment: string;
-  /** Counted from 1. Lines that are far too long aren't counted. */
+  /** The number of the line in its segment, from 1. Lines that are far too long aren't counted. */
   readonly number: number;
   /**
-   * With its newline. Undefined in an extra item after the segment's last line, if a part of the segment can't be read
-   * as index lines: an incomplete last line, or a line that is far too long.
+   * The line with its newline. Undefined in an extra item after the segment's last line, if a part of the segment can't
+   * be read as index lines: an incomplete last line, or a line that is far too long.
    */
   readonly bytes: Buffer | undefined;
 }

@@ -36,7 +36,7 @@ export class DigestSet {
   private used = 0;
   private present = 0;
 
-  /** @param places a power of two. One tenth of the places must stay free. */
+  /** @param places a power of two. One tenth of the places always stays free. */
   constructor(places: number) {
     this.words = new Uint32Array(places * WORDS);
     this.states = new Uint8Array(places);
@@ -48,7 +48,7 @@ export class DigestSet {
   }
 
   /**
-   * Returns false if the digest was already in the set.
+   * Adds a digest. Returns false if the digest was already in the set.
    *
    * @throws DigestSetFullError if nine tenths of the places are taken. A deleted digest keeps its place until `clear`.
    */

@@ -11,7 +11,7 @@ import type { StoreView } from './store-view.js';
  */
 export class DuplicateKeys {
   private readonly periods: DigestSet;
-  /** Keys that were added twice, in one period or in adjacent ones. It may also be that one line was read twice. */
+  /** Keys that were added twice, in one 24-hour period or in adjacent ones, perhaps because one line was read twice. */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
   constructor(
@@ -34,7 +34,7 @@ export class DuplicateKeys {
 
   /**
    * Reads the index again if any key may be duplicate. Yields a finding for each line with the key of an earlier line,
-   * if their uploads were received less than 24 hours apart. Also yields those of `IndexReader.lines`.
+   * if their uploads were received less than 24 hours apart. Also yields the findings of `IndexReader.lines`.
    */
   async *findings(): AsyncGenerator<Finding> {
     if (this.suspects.size === 0) return;

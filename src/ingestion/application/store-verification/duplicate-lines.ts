@@ -25,7 +25,7 @@ export class DuplicateLines {
   }
 
   /**
-   * Returns false if the upload was added before.
+   * Adds an upload. Returns false if the upload was added before.
    *
    * @throws DigestSetFullError if there is no place left.
    */
@@ -46,7 +46,7 @@ export class DuplicateLines {
 
   /**
    * Reads the index again to find out which suspected uploads really have two lines. Yields a finding for each second
-   * line, and one (`under-way`) for each segment with lines that are being moved. Also yields those of
+   * line, and one (`under-way`) for each segment with lines that are being moved. Also yields the findings of
    * `IndexReader.lines`.
    */
   async *findings(): AsyncGenerator<Finding> {
@@ -78,7 +78,7 @@ export class DuplicateLines {
 const duplicate = (line: SegmentLine): Finding =>
   lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
 
-/** By upload: the place of the line that `findings` read first, or to which that line has moved. */
+/** By upload: the place of the line that `findings` read first, or the place to which that line has moved. */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();
 

@@ -34,9 +34,9 @@ export interface Finding {
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
-  /** Relative to the store's root. For a finding about an index line itself, the path of its segment. */
+  /** A path relative to the store's root. For a finding about an index line itself, the path of its segment. */
   readonly path: string;
-  /** Null if there is none, or if it is unknown. For a name in staging/, that name. */
+  /** The upload's id; null if there is none, or if it is unknown. For a name in staging/, that name. */
   readonly uploadId: string | null;
   /** The index line that the finding is about, or whose file it is about; otherwise null. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;

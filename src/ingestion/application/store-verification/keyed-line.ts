@@ -7,13 +7,13 @@ export interface KeyedLine {
   readonly scope: string;
   readonly key: Buffer;
   readonly uploadId: string;
-  /** In milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
 /**
  * The members of an index line that are needed to find duplicate idempotency keys and missing claims; undefined if the
- * key, `upload_id`, `customer_id` or `received_at` is missing or malformed.
+ * key, `upload_id` or `customer_id` isn't a text, or `received_at` isn't a time.
  */
 export function keyedLine(line: SegmentLine): KeyedLine | undefined {
   const { upload_id: uploadId, kind, customer_id: customerId, idempotency_key: idempotencyKey, received_at: received } = members(line);

@@ -58,7 +58,7 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // When an upload fails or is removed, its line is removed before its file.
+      // A line that is gone isn't reported: when an upload fails or is removed, its line is removed before its file.
       if (!problem || !(await this.view.stays(line))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and the next boot after a crash restores it` };

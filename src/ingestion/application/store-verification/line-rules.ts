@@ -11,7 +11,7 @@ const text = z.string({ error: (issue) => absent(issue) ?? "isn't a text" });
 const NO_SIZE = "isn't a number of bytes";
 const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
 
-/** Source: docs/durability.md, "What is in a line". Members without a rule are ignored. */
+/** The rules for index lines, from docs/durability.md, "What is in a line". Members without a rule are ignored. */
 const INDEX_LINE = z
   .object({
     upload_id: text.regex(UPLOAD_ID, "isn't a UUID in lower case"),

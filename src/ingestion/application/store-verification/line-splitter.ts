@@ -6,7 +6,7 @@ import { NEWLINE, type RawLine, rawLines } from '../raw-lines.js';
 /** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */
 export interface SegmentLine {
   readonly segment: string;
-  /** In bytes, from the segment's beginning. */
+  /** Where the line begins, in bytes from the segment's beginning. */
   readonly offset: number;
   readonly end: number;
   /** The JSON value; undefined if the line isn't JSON in UTF-8. Long texts in a long line are abridged. */
@@ -16,7 +16,7 @@ export interface SegmentLine {
   readonly isRepairable: boolean;
 }
 
-/** The members of the JSON object in a line; empty if the line contains no object. */
+/** The members of the JSON object in a line; none is set if the line contains no object. */
 export const members = ({ value }: SegmentLine): Record<string, unknown> => (value ?? {}) as Record<string, unknown>;
 
 /** The digest of the upload's id in a line, for a `DigestSet`; undefined if the line has no id. */
@@ -26,7 +26,7 @@ export function uploadKey(line: SegmentLine): Buffer | undefined {
 }
 
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /** After a power cut, blocks that never reached the disk read as zeros. */
+  /** Whether the line has NUL bytes: after a power cut, blocks that never reached the disk read as zeros. */
   readonly hasNul: boolean;
 }
 

@@ -8,9 +8,9 @@ import { keyedLine } from './keyed-line.js';
 import { members, type SegmentLine, uploadKey } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 
-/** Together, the three sets that matching needs take at most 26 MiB. */
+/** The most places of a `DigestSet`. Together, the three sets that matching needs take at most 26 MiB. */
 const MAX_PLACES = 2 ** 19;
-/** So that uploads which arrive during the check have room, too. */
+/** The fewest places of a `DigestSet`, so that uploads that arrive during the check have room, too. */
 const MIN_PLACES = 2 ** 16;
 
 interface MatchingSets {
@@ -20,8 +20,8 @@ interface MatchingSets {
 }
 
 /**
- * Compares all lines and files with each other: every file must have a line, no upload two lines, and no two uploads
- * the same idempotency key within 24 hours.
+ * Compares all lines and files with each other: every file must have a line, no upload two lines, and no two uploads of
+ * one customer and kind the same idempotency key within 24 hours.
  */
 export class Matching {
   constructor(
@@ -80,7 +80,7 @@ export class Matching {
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
-    // Read after the files were listed: a file without a marker then has its line, is gone, or really has no line.
+    // Markers are read after the files were listed: a file without a marker then has its line, is gone, or has no line.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;

@@ -7,7 +7,7 @@ export interface Entry {
    * - `replacement`: the new version of a file, which is written beside the file before it replaces the file.
    */
   readonly type: 'file' | 'unknown' | 'unreadable' | 'replacement';
-  /** Relative to the store's root. */
+  /** The path relative to the store's root. */
   readonly path: string;
   readonly name: string;
   readonly error?: unknown;
@@ -55,7 +55,7 @@ export type OnBytes = (count: number) => void;
  * error rejects.
  */
 export interface StoreView {
-  /** Completes messages: for example "the next boot". */
+  /** A text for messages: what removes or repairs the leftovers of a crash, for example "the next boot". */
   readonly recoveredBy: string;
   /** Whether a running service copies index lines to other segments, and then removes the old ones. */
   readonly movesLines: boolean;
@@ -84,8 +84,8 @@ export interface StoreView {
   /** Whether the next boot after a crash would restore the file of an upload. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Call this method only after the files were listed. The function returns whether the upload of a file without an
-   * index line is in progress or being removed, or a crash left the file for recovery.
+   * Must be called only after the files were listed. Resolves to a function that tells whether the upload of a file
+   * without an index line is in progress or being removed, or a crash left the file for recovery.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /** Whether a service may still append to the segment, or the next boot will repair its end. */

@@ -1,7 +1,7 @@
 import { progressBar } from '../../../common/progress-bar.js';
 
 export interface VerificationTotals {
-  /** Whole lines in the index, even malformed ones. */
+  /** The number of whole lines in the index, even malformed ones. */
   uploads: number;
   files: number;
   bytes: number;
@@ -12,7 +12,7 @@ export interface VerificationTotals {
 
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /** In bytes of the index. `total` is an estimate. Both are 0 in the phase `listing`. */
+  /** The progress of the phase in bytes of the index; `total` is an estimate. Both are 0 in the phase `listing`. */
   done: number;
   total: number;
 }
