@@ -8,8 +8,8 @@ import type { Upload } from './upload.js';
 export const IDEMPOTENCY_PERIOD_MS = DAY_MS;
 
 /**
- * The kind, the `Idempotency-Key` and the customer of an upload as one text; null without a key. For
- * IDEMPOTENCY_PERIOD_MS, unless the upload is removed, no other upload of the same scope is stored.
+ * The kind, the `Idempotency-Key` and the customer of an upload as one text; null without a key. For 24 hours, unless
+ * the upload is removed, no other upload of the same scope is stored.
  */
 export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
   // Kind, key and customer id contain no newline, so different combinations of them never give the same text.

@@ -59,7 +59,7 @@ export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: (
 
 /**
  * Directories in which `isContentOf` found a valid file. Checking a directory's path takes longer than parsing an index
- * line, and the files of many uploads are in the same one.
+ * line, and the files of many uploads are in the same directory.
  */
 const contentDirectories = new Set<string>();
 const MAX_DIRECTORIES = 1_000;

@@ -5,7 +5,7 @@ import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from '.
 /** The last extension of a file name, in lower case, with its dot; empty unless it is 1-8 ASCII letters or digits. */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-/** Kept because most calls are for the same day. */
+/** The day of the latest call of `utcDate`, kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 
 /**
@@ -54,7 +54,7 @@ const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,
 /** The index line of an upload as JSON text, without a newline at its end. */
 export function indexLine(upload: Upload): string {
   const { uploadId, kind, customerId, filename, manufacturer, additionalData, receivedAt, content, idempotencyKey } = upload;
-  // One call of `JSON.stringify` for an object of all members would take twice as long.
+  // The members are encoded one by one: one call of `JSON.stringify` for all of them would take twice as long.
   const parameters = `"customer_id":${JSON.stringify(customerId)},"filename":${JSON.stringify(filename)},"manufacturer":${JSON.stringify(manufacturer)}`;
   const file = content
     ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`
@@ -105,7 +105,7 @@ const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<
   encodeWithText(write({ ...upload, additionalData: '' }), 'additional_data', upload.additionalData ?? '');
 
 /**
- * The upload that an index line describes; undefined unless it is a JSON object with texts as its `upload_id` and
+ * The upload that an index line describes; undefined unless the line is a JSON object with texts as its `upload_id` and
  * `received_at`. Without a text as its `content_path`, the upload has no file. Nothing else is checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {

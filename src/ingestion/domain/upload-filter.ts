@@ -4,7 +4,7 @@ import type { Upload, UploadKind } from './upload.js';
 const RFC_3339 = /^(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:)([0-5]\d|60)(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 const LEAP_SECOND = '60';
 
-/** The conditions that are given must all be met. */
+/** Selects the uploads that meet all conditions that are given. */
 export interface UploadFilter {
   readonly kind?: UploadKind | undefined;
   readonly customerId?: string | undefined;
@@ -17,9 +17,7 @@ export interface UploadFilter {
 /** A position in a list of uploads, which is ordered by `receivedAt` and then by id. */
 export interface UploadPosition {
   readonly receivedAt: Date;
-  /**
-   * An empty text sorts before every id: in a list with the newest first, after all uploads received at `receivedAt`.
-   */
+  /** An id. An empty text sorts before every id: with the newest first, after all uploads received at `receivedAt`. */
   readonly uploadId: string;
 }
 

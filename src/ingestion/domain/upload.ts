@@ -16,13 +16,13 @@ export interface UploadParameters {
 }
 
 export interface UploadContent {
-  /** Relative to the store's root, with `/` between its parts. */
+  /** The path of the file relative to the store's root, with `/` between its parts. */
   readonly path: string;
-  /** As the client sent it; `application/octet-stream` if it sent none. */
+  /** The media type as the client sent it; `application/octet-stream` if it sent none. */
   readonly type: string;
-  /** In bytes. */
+  /** The length of the file in bytes. */
   readonly size: number;
-  /** In lower-case hex. */
+  /** The sha-256 of the file in lower-case hex. */
   readonly sha256: string;
 }
 
@@ -33,7 +33,7 @@ export interface Upload extends UploadParameters {
   readonly kind: UploadKind;
   readonly idempotencyKey: string | null;
   readonly additionalData: string | null;
-  /** When the whole request had arrived, but at most MAX_UPLOAD_DURATION_MS after the upload began. */
+  /** When the whole request had arrived, but at most 24 hours after the upload began. */
   readonly receivedAt: Date;
   readonly content: UploadContent | null;
 }
@@ -46,17 +46,17 @@ const PARAMETER = nameUpTo(MAX_PARAMETER_LENGTH);
 const FILENAME = nameUpTo(MAX_FILENAME_LENGTH);
 
 /**
- * Unicode text of 1-128 code points, not blank, no control characters, and at most 240 bytes when encoded as a
- * directory name.
+ * A customer id: Unicode text of 1-128 code points, not blank, no control characters, and at most 240 bytes when
+ * encoded as a directory name.
  */
 export const isCustomerId = (value: unknown): value is string =>
   typeof value === 'string' && PARAMETER.test(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
-/** Unicode text of 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.` nor `..`. */
+/** A filename: 1-255 code points of Unicode text, not blank, no control characters, no `/` or `\`, not `.` or `..`. */
 export const isFilename = (value: unknown): value is string =>
   typeof value === 'string' && FILENAME.test(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
-/** Unicode text of 1-128 code points, not blank, no control characters. */
+/** A manufacturer: Unicode text of 1-128 code points, not blank, no control characters. */
 export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
 
 /**
