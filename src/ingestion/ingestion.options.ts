@@ -5,9 +5,9 @@ import type { FileStorage } from './application/ports/file-storage.port.js';
 import type { UploadEvents } from './application/ports/upload-events.port.js';
 
 export interface IngestionOptions {
-  /** Of a file. Default: 5 GiB. */
+  /** The most bytes of a file. Default: 5 GiB. */
   readonly maxUploadBytes?: number;
-  /** Of a JSON body, or of a form's `additional_data`. Default: 10 MiB. */
+  /** The most bytes of a JSON body, or of a form's `additional_data`. Default: 10 MiB. */
   readonly maxJsonBytes?: number;
   /** Removes uploads that were received on a UTC day more than this many days ago. Default: 0, which keeps all. */
   readonly retentionDays?: number;
@@ -23,8 +23,8 @@ export interface IngestionOptions {
 export interface IngestionAdapters {
   fileStorage: ProviderDefinition<FileStorage> | undefined;
   /**
-   * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without it,
-   * anyone may upload, and the operations on stored uploads don't exist.
+   * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without such
+   * a module, anyone may upload, and the operations on stored uploads don't exist.
    */
   authentication: DynamicModule | Type | undefined;
   /** The receiver of an event for each upload that was stored or removed. Needs a store with an `eventOutbox`. */
@@ -33,7 +33,7 @@ export interface IngestionAdapters {
   openUploads?: boolean;
 }
 
-/** The limits that apply to the body of an upload request, with the defaults filled in. */
+/** The limits on uploads and idle clients, with the defaults filled in. */
 export class UploadLimits {
   readonly maxUploadBytes: number;
   readonly maxJsonBytes: number;

@@ -34,7 +34,7 @@ const parameter = (name: string, maxLength: number, description: string, example
   ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
 
 interface DocumentedUpload {
-  /** `@ApiTags` would add it to the tag that @nestjs/swagger derives from the controller's name. */
+  /** The operation's tag. `@ApiTags` would only add it to the tag that @nestjs/swagger derives from the controller. */
   readonly tag: string;
   readonly operationId: string;
   readonly summary: string;

@@ -5,23 +5,25 @@ import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
 const MAX_PART_HEADER_BYTES = 16_384;
-/** As in Rack. Needed because the package that parses the parameters compares each name with all earlier names. */
+/**
+ * As in Rack. Content-Disposition's parameters are limited because parsing compares each name with all earlier ones.
+ */
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
- * How much work the parts may cause before the reader lets other requests run between headers. Each part counts as
- * PART_WORK plus the number of bytes of its headers. Usual forms cause less.
+ * How much work the parts may cause before the reader lets other requests run between headers. Each part counts as 256
+ * plus the number of bytes of its headers. Usual forms cause less.
  */
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** Of a value decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
+/** A header's value, decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
 /**
- * The closing quote is optional: a pattern that requires it would take quadratic time on a text with many unclosed
- * quotes.
+ * A quoted string. Its closing quote is optional: a pattern that requires it would take quadratic time on a text with
+ * many unclosed quotes.
  */
 const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 
@@ -30,7 +32,7 @@ export interface MultipartPart {
   /** The `name` in the part's Content-Disposition, if that is `form-data`. */
   readonly name: string | undefined;
   readonly contentType: string | undefined;
-  /** Can be read once, before the next part is requested: that request skips the unread bytes. */
+  /** The content. Can be read once, before the next part is requested: that request skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -44,8 +46,8 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
 export class MultipartReader {
   private readonly delimiter: Buffer;
   /**
-   * A delimiter begins with a line break, but a form may begin with its first delimiter without one. So at first,
-   * `unread` is a line break that isn't from the source.
+   * Bytes that were received but not read yet. At first a line break that isn't from the source: a delimiter begins
+   * with one, but a form may begin with its first delimiter without one.
    */
   private unread: Buffer = CRLF;
   /**

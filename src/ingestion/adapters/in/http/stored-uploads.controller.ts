@@ -58,7 +58,7 @@ export class StoredUploadsController {
     await this.answer(request, response, async (memory) => encodeDescription(await this.findUpload.execute(uploadId, accessOf(request), memory)));
   }
 
-  /** The headers make a browser save the file instead of showing it (RFC 6266, RFC 9110). */
+  /** Sends an upload's file. The headers make a browser save the file instead of showing it (RFC 6266, RFC 9110). */
   @Get(':upload_id/content')
   @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
   @ApiContent()
@@ -81,8 +81,8 @@ export class StoredUploadsController {
     }
     setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
-    // Opened last, because an error before the reading would leave the file open. HEAD opens it too, to answer as GET
-    // does if it is missing, but requests one byte at most, because a bucket would send the whole file.
+    // The file is opened last, because an error before the reading would leave it open. HEAD opens it too, to answer as
+    // GET does if the file is missing, but requests one byte at most, because a bucket would send the whole file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
     if (!isHead) {
       await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
@@ -114,7 +114,7 @@ export class StoredUploadsController {
     sendJson(response, { status: 'success', deleted });
   }
 
-  /** Of the memory that `make` takes, at most the length of the JSON is held while the JSON is sent. */
+  /** Sends the JSON that `make` returns. Meanwhile, at most its length is held of the memory that `make` took. */
   private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
     const memory = new AnswerMemory(response);
     try {
@@ -126,7 +126,7 @@ export class StoredUploadsController {
     }
   }
 
-  /** Without its `additional_data`, so that a long text doesn't take memory while the file is sent. */
+  /** Finds an upload, without its `additional_data`: a long text would take memory while the file is sent. */
   private async withoutText(uploadId: string, request: IncomingMessage, response: ServerResponse): Promise<Upload> {
     const memory = new AnswerMemory(response);
     try {
@@ -137,7 +137,7 @@ export class StoredUploadsController {
   }
 }
 
-/** @throws an error of Node if the digest isn't a text, because someone has edited the line. */
+/** @throws an error of Node if the file's sha-256 isn't a text, because someone has edited the index line. */
 function setContentHeaders(response: ServerResponse, filename: string, { size, type, sha256 }: UploadContent, range: ByteRange | undefined): void {
   response.statusCode = range ? 206 : 200;
   if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${size}`);
@@ -150,7 +150,7 @@ function setContentHeaders(response: ServerResponse, filename: string, { size, t
   response.setHeader('Repr-Digest', sha256Field(sha256));
 }
 
-/** In a line that someone has edited, the media type may be invalid or missing. */
+/** Whether a media type can be sent. In an index line that someone has edited, it may be invalid or missing. */
 function isHeaderValue(value: string): boolean {
   try {
     validateHeaderValue('Content-Type', value);
@@ -161,8 +161,8 @@ function isHeaderValue(value: string): boolean {
 }
 
 /**
- * For old clients also with the filename in ASCII (RFC 6266, appendix D). In a line that someone has edited, the
- * filename may be missing or contain lone surrogates.
+ * The Content-Disposition of a file; for old clients also with the filename in ASCII (RFC 6266, appendix D). In an
+ * index line that someone has edited, the filename may be missing or contain lone surrogates.
  */
 const asAttachment = (filename: unknown): string =>
   typeof filename === 'string' ? contentDisposition(filename.toWellFormed(), { fallback: filename.replace(/[^ -~]/g, '?') }) : contentDisposition();

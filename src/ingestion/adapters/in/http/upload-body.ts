@@ -26,13 +26,13 @@ export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additi
 }
 
 /**
- * A body with a member `file` is refused: a client that serializes a `Blob` as JSON sends `file` without the bytes, and
- * must send a form instead.
+ * A JSON body with a member `file` is refused: a client that serializes a `Blob` as JSON sends `file` without the
+ * bytes, and must send a form instead.
  */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
 const SMALL_TEXT_BYTES = 16 * 1024;
 const STEP_BYTES = 64 * 1024;
-/** In characters (RFC 2046, section 5.1.1). */
+/** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;
 
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
@@ -56,8 +56,8 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 }
 
 /**
- * A long body takes memory from the process's budget while it is read, and once more, for its index line, when
- * `additionalData` is called.
+ * Opens a body. A long one takes memory from the process's budget while it is read. A long `additional_data` takes more
+ * for the index line, when `additionalData` is called.
  */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<UploadBody>): Promise<UploadBody> {
   const memory = new BodyMemory(request);

@@ -7,12 +7,12 @@ import { queryReader, type RawQuery, requiredText } from '../../../../http/query
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
-/** Room for delimiters, headers and parts that are skipped. */
+/** Room in the length of a form for delimiters, headers and parts that are skipped. */
 const FORM_OVERHEAD_BYTES = 1_048_576;
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
-/** Source: service interface, part 2. */
+/** Reads the query of an upload (service interface, part 2). */
 const readUploadQuery = queryReader({
   customer_id: requiredText(isCustomerId),
   filename: requiredText(isFilename),
@@ -24,7 +24,7 @@ export type UploadForm = 'json' | 'multipart' | 'bytes';
 export interface UploadHead {
   readonly form: UploadForm;
   readonly contentType: string;
-  /** For JSON, the length after decompression (Content-Encoding). */
+  /** The most bytes of the body; for JSON, after decompression (Content-Encoding). */
   readonly maxBodyBytes: number;
   readonly query: ReturnType<typeof readUploadQuery>;
   readonly idempotencyKey: string | null;
@@ -44,7 +44,7 @@ export function readUploadHead(request: IncomingMessage, query: RawQuery, limits
   return {
     form,
     maxBodyBytes,
-    // A client may send the header without a value.
+    // A client may send Content-Type without a value.
     contentType: (request.headers['content-type'] ?? '') || DEFAULT_CONTENT_TYPE,
     query: readUploadQuery(query),
     idempotencyKey: idempotencyKeyOf(request),

@@ -30,7 +30,7 @@ export class UploadController {
     private readonly authorization: UploadAuthorization,
   ) {}
 
-  /** Service interface, 4.1. */
+  /** Stores historical data (service interface, 4.1). */
   @Post('ingestHistoricalLoadData/upload_historical')
   @HttpCode(200)
   @RequirePermission('upload:historical')
@@ -48,7 +48,7 @@ export class UploadController {
     return this.store('historical', request, response);
   }
 
-  /** Service interface, 4.2. */
+  /** Stores nowcast data (service interface, 4.2). */
   @Post('ingestNowcastLoadData/upload_nowcast')
   @HttpCode(200)
   @RequirePermission('upload:nowcast')

@@ -5,15 +5,15 @@ import { DeliveryError, type UploadEvent, UploadEvents } from '../../../applicat
 import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
-/** If the body of an answer is longer, the connection is closed, and not used again. */
+/** The longest answer that is read. After a longer one, the connection is closed and not used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
-/** Servers usually keep idle connections for longer, so the server doesn't close one that is just about to be used. */
+/** Idle connections are kept for less time than by most servers, so that none is closed just before its use. */
 const KEPT_ALIVE_MS = 1_000;
 
 export interface WebhookOptions {
-  /** http or https. A user and password in it are sent as HTTP Basic. */
+  /** The webhook's http or https URL. A user and password in the URL are sent as HTTP Basic. */
   readonly url: string;
-  /** At least one. Each request is signed once with each secret. */
+  /** The secrets for signing, at least one. Each request is signed once with each secret. */
   readonly secrets: readonly Uint8Array[];
   /** How long the webhook may take to answer a request. Default: 15,000. */
   readonly timeoutMs?: number;
@@ -101,7 +101,7 @@ function webhookId(events: readonly UploadEvent[]): string {
   return `msg_${hash.digest('base64url').slice(0, 32)}`;
 }
 
-/** In seconds from now. Only for status 429 or 503 (RFC 9110, 10.2.3). */
+/** The `Retry-After` of an answer, in seconds from now. Only for status 429 or 503 (RFC 9110, 10.2.3). */
 function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
