@@ -8,7 +8,7 @@ export class FileDigest {
     this.hash.update(bytes);
   }
 
-  /** In the syntax of RFC 9530: `sha-256=:<base64>:`. */
+  /** The digest of all bytes that were added, in the syntax of RFC 9530: `sha-256=:<base64>:`. */
   field(): string {
     return `sha-256=:${btoa(String.fromCharCode(...this.hash.digest()))}:`;
   }

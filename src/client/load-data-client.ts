@@ -102,7 +102,7 @@ export class LoadDataClient {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);
   }
 
-  /** Like `uploadHistorical`. */
+  /** Uploads nowcast data, in the same way as `uploadHistorical`. */
   uploadNowcast(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestNowcastLoadData/upload_nowcast', request);
   }
@@ -256,7 +256,7 @@ function refusal({ status, text, header }: Answer): LoadDataError {
   try {
     ({ error } = JSON.parse(text) as { error?: unknown });
   } catch {
-    // The answer isn't JSON, so it is that of a proxy.
+    // An answer that isn't JSON is that of a proxy, and has no `error`.
   }
   return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
 }

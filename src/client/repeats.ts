@@ -16,8 +16,8 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request, and repeats it within the limits of `Patience` while the connection fails, the answer has a status
- * of `PASSING`, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer.
+ * Sends a request, and repeats it within the limits of `Patience` while the connection fails, the answer's status is
+ * 429, 502, 503 or 504, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer.
  *
  * @throws the last error of `send`; the reason of the signal.
  */
@@ -34,7 +34,7 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
     } else {
       const isLast = ++failed >= attempts;
       if ('answer' in outcome && (isLast || !PASSING.has(outcome.answer.status))) return outcome.answer;
-      // `fetch` rejects with a TypeError if the connection fails.
+      // Among errors, only a TypeError leads to a repeat: `fetch` rejects with one if the connection fails.
       if ('error' in outcome && (isLast || signal?.aborted || !(outcome.error instanceof TypeError))) throw outcome.error;
     }
     await pause(pauseMs, signal);
@@ -44,7 +44,7 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
 /** Whether another request with the same key is in progress: no other answer with 409 has a `Retry-After`. */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
-/** In milliseconds, at least `Retry-After`. Pauses grow after a 409, because each repeat sends the file again. */
+/** The pause in ms, at least `Retry-After`. It grows after a 409, because each repeat sends the file again. */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
   const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);

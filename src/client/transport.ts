@@ -3,14 +3,14 @@ import { FileDigest } from './file-digest.js';
 export interface Progress {
   /** How many bytes of the file the client has handed to the connection; again from 0 if the upload is repeated. */
   readonly sent: number;
-  /** In bytes; undefined if the file is a stream that is sent as it is read (see `FileSource`). */
+  /** The file's size in bytes; undefined if the file is a stream that is sent as it is read (see `FileSource`). */
   readonly total: number | undefined;
 }
 
 export interface RequestContent {
-  /** Undefined if the runtime sets `Content-Type`. */
+  /** The `Content-Type` of the request; undefined if the runtime sets it. */
   readonly contentType: string | undefined;
-  /** In bytes; undefined if the file is sent as it is read from a stream. */
+  /** The file's size in bytes; undefined if the file is sent as it is read from a stream. */
   readonly size: number | undefined;
   readonly isRepeatable: boolean;
   /** The body as a whole, so that the runtime knows its length; undefined if `size` is. */
@@ -81,7 +81,8 @@ export async function sendContent(send: typeof fetch, request: ContentRequest): 
 }
 
 /**
- * If the file changed or vanished while it was sent, Node reports a NotReadableError as the cause of `fetch`'s error.
+ * Converts a NotReadableError, which Node reports as the cause of `fetch`'s error if the file changed or vanished while
+ * it was sent. Rethrows any other error.
  */
 function withoutReadError(error: unknown): never {
   const { cause } = error as { cause?: { readonly name?: unknown } };

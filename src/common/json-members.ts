@@ -46,7 +46,7 @@ export class JsonMembers {
     else if (this.list && depth === 2) this.begin(Capture.Item);
   }
 
-  /** The bytes from `begin` to `end` (excluded) must be whole characters and whole escapes. */
+  /** Adds the bytes of a name or text from `begin` to `end` (excluded): whole characters and whole escapes. */
   add(bytes: Buffer, begin: number, end: number, hasEscapes: boolean): void {
     if (this.capture === Capture.Nothing || begin === end) return;
     const text = bytes.toString('utf8', begin, end);

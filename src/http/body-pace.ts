@@ -49,7 +49,7 @@ export class BodyPace {
    * Must be called before the service uses a chunk of a long request body. Returns undefined if the chunk may be used
    * at once, otherwise a promise that resolves when it may.
    *
-   * @param body identifies the body.
+   * @param body any object, the same one for all chunks of a body.
    * @param bytes the cost of the chunk: its length in bytes, plus the weighted length of its framing.
    */
   next(body: object, bytes: number): Promise<void> | undefined {

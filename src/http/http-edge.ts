@@ -15,7 +15,7 @@ const logger = new Logger('Http');
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 const waiting = new WeakMap<Socket, number>();
-/** The most waiting requests of one connection. One read can't contain more, and nothing is read while they wait. */
+/** The most waiting requests of one connection. A socket read can't contain more, and none is made while they wait. */
 const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
@@ -71,7 +71,7 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
       if (others === 0) socket.resume();
-      // If the connection was lost, Node emits no `close` for the response to a request that was still waiting.
+      // Emits the `close` that Node doesn't emit for a response that was still waiting when the connection was lost.
       if (socket.destroyed) response.emit('close');
       else onTurn?.();
     });

@@ -51,9 +51,9 @@ async function* listChunks<Item>(
     for (let page = first; !page.done; page = await iterator.next()) {
       const wasEmpty = isEmpty;
       isEmpty = page.value.length === 0;
-      // For an empty page, a blank is sent, which doesn't change the JSON: only sending shows whether the client has
-      // closed its connection. The first of several empty pages sends nothing, but is yielded too, because the
-      // generator can be ended only where it yields.
+      // For an empty page after another, a blank is sent, which doesn't change the JSON: only sending shows whether the
+      // client has closed its connection. A first empty page sends nothing, but is yielded too, because the generator
+      // can be ended only where it yields.
       if (isEmpty) {
         yield wasEmpty ? ' ' : '';
         continue;

@@ -23,7 +23,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     stopWaiting();
   };
   response.once('close', onClose);
-  // A pipelined response that waits for its turn gets no event when its connection is lost.
+  // The socket is observed too: a pipelined response that waits for its turn gets no event when its connection is lost.
   socket.once('close', onClose);
   response.setTimeout(idleTimeoutMs, () => {
     response.destroy();

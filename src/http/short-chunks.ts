@@ -38,7 +38,7 @@ export function gatherShortChunks(request: IncomingMessage): void {
     }
     if (length === 0) setImmediate(flush);
     add(chunk);
-    // False keeps Node from reading more from the socket until the request's stream is read.
+    // Returning false keeps Node from reading more from the socket until the request's stream is read.
     return false;
   };
 }

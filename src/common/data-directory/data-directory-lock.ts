@@ -81,7 +81,7 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
-  // If the lock file was replaced meanwhile, the locked file may not be the one at the path.
+  // The lock counts only if the path still names the same file: the lock file may have been replaced meanwhile.
   const isHeld = placeCheck(path, before);
   if (before && isHeld()) return { isHeld, release: () => database.close() };
   database.close();
