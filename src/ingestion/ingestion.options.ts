@@ -16,7 +16,7 @@ export interface IngestionOptions {
    * promise, no event is delivered before it resolves.
    */
   readonly baseUrl?: string | Promise<string>;
-  /** How long a client may send nothing of its request, or read nothing of its answer. Default: 60,000. */
+  /** How long a client may send nothing of its request, or read nothing of its answer, in ms. Default: 60,000. */
   readonly idleTimeoutMs?: number;
 }
 

@@ -28,11 +28,11 @@ export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Resolves when the upload is durable; for a repeated request under an `Idempotency-Key`, when the upload of the
-   * first request is.
+   * Stores an upload. Resolves when the upload is durable; for a repeated request under an `Idempotency-Key`, when the
+   * upload of the first request is.
    *
    * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`; `storage-failure`; errors
-   *   of reading the request.
+   * of reading the request.
    */
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;

@@ -20,7 +20,7 @@ export type FindingKind =
   | 'claim-absent'
   /** A name in uploads/ or files/ that isn't part of the layout, or has the wrong type. Nothing below it is checked. */
   | 'name-unknown'
-  /** Unfinished work: of an upload or removal in progress, or that a crash left; or a new version of a file. */
+  /** Unfinished work of an upload or removal, in progress or left by a crash; or a new version of a file. */
   | 'staged'
   | 'unreadable';
 

@@ -5,9 +5,7 @@ import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
 const MAX_PART_HEADER_BYTES = 16_384;
-/**
- * As in Rack. Content-Disposition's parameters are limited because parsing compares each name with all earlier ones.
- */
+/** The most parameters of Content-Disposition, as in Rack. Parsing compares each name with all earlier ones. */
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
  * How much work the parts may cause before the reader lets other requests run between headers. Each part counts as 256
@@ -32,7 +30,7 @@ export interface MultipartPart {
   /** The `name` in the part's Content-Disposition, if that is `form-data`. */
   readonly name: string | undefined;
   readonly contentType: string | undefined;
-  /** The content. Can be read once, before the next part is requested: that request skips the unread bytes. */
+  /** The part's content. Can be read once, before the next part is requested, which skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 

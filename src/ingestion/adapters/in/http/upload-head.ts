@@ -29,7 +29,7 @@ export interface UploadHead {
   readonly query: ReturnType<typeof readUploadQuery>;
   readonly idempotencyKey: string | null;
   readonly fileDigests: readonly ExpectedDigest[];
-  /** From `Content-Digest` and `Repr-Digest` (RFC 9530), which mean the same for an upload. */
+  /** The digests in `Content-Digest` and `Repr-Digest` (RFC 9530), which mean the same for an upload. */
   readonly contentDigests: readonly ExpectedDigest[];
 }
 
@@ -44,7 +44,7 @@ export function readUploadHead(request: IncomingMessage, query: RawQuery, limits
   return {
     form,
     maxBodyBytes,
-    // A client may send Content-Type without a value.
+    // A Content-Type without a value counts as none.
     contentType: (request.headers['content-type'] ?? '') || DEFAULT_CONTENT_TYPE,
     query: readUploadQuery(query),
     idempotencyKey: idempotencyKeyOf(request),

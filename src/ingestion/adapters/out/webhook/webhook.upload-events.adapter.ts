@@ -15,7 +15,7 @@ export interface WebhookOptions {
   readonly url: string;
   /** The secrets for signing, at least one. Each request is signed once with each secret. */
   readonly secrets: readonly Uint8Array[];
-  /** How long the webhook may take to answer a request. Default: 15,000. */
+  /** How long the webhook may take to answer a request, in milliseconds. Default: 15,000. */
   readonly timeoutMs?: number;
 }
 
