@@ -19,7 +19,7 @@ const MAX_NEW = 1_000;
 export interface EventEntry {
   /** Relative to the store's root: a segment (a file of index lines), or a file that lists removed uploads. */
   readonly lines: string;
-  /** In bytes. Usually the beginning of a line; after an incomplete removal, maybe within a line. */
+  /** In bytes: usually where a line begins, but maybe within a line after an incomplete removal. */
   readonly offset: number;
 }
 
@@ -74,8 +74,8 @@ export class EventEntries {
   }
 
   /**
-   * Finds out whether the outbox was ever opened. If `events` is a regular file, it counts as never opened, with a
-   * warning.
+   * Finds out whether the outbox was ever opened. If `events` is a regular file, the outbox counts as never opened,
+   * with a warning.
    *
    * @throws DataDirectoryError if `events` is neither a directory nor a regular file; an error of the file system if
    *   the directory isn't writable.
@@ -123,7 +123,7 @@ export class EventEntries {
     else this.mustList = true;
   }
 
-  /** Yields the names in `events/` in any order, and removes half-written ones. Call it within a job of `jobs`. */
+  /** Yields the names in `events/` in any order, and removes unfinished ones. Call it within a job of `jobs`. */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
     try {
@@ -150,7 +150,7 @@ export class EventEntries {
     const replacement = join(this.path, `${id}${UNFINISHED_EXTENSION}`);
     const link = (): Promise<void> => this.disk.link(JSON.stringify(entry), replacement);
     await link().catch(async (error: unknown) => {
-      // An earlier attempt, which failed or was cut short by a crash, has left its link.
+      // An earlier attempt, which failed or was cut short by a crash, has left its unfinished link.
       if (!hasCode(error, 'EEXIST')) throw error;
       await this.disk.remove(replacement);
       await link();
@@ -165,9 +165,9 @@ export class EventEntries {
   }
 
   /**
-   * Replaces a segment by a copy without the lines of removed uploads, after converting the offset in its entry. A
-   * crash or failure between the two may deliver some events again, but loses none, because an offset in the copy is
-   * never higher.
+   * Replaces a segment by a copy without the lines of removed uploads, after converting the offset in the segment's
+   * entry. A crash or failure between the two may deliver some events again, but loses none, because the offset in the
+   * copy is never higher.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    */
@@ -176,7 +176,7 @@ export class EventEntries {
     await this.jobs.run(async () => {
       const id = basename(segment, '.ndjson');
       const entry = await this.read(id);
-      // If `events/` is away, the entry only looks missing, and would keep an offset that is too high.
+      // `assertHere` throws if `events/` is away: then the entry only looks missing, and would keep too high an offset.
       this.presence.assertHere(this.parts);
       if (entry && movedTo(entry.offset) !== entry.offset) {
         await this.replace(id, { ...entry, offset: movedTo(entry.offset) });

@@ -9,7 +9,7 @@ import type { SegmentReader } from '../stored-uploads/segment-reader.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
-/** How many complete entries one listing of `events/` keeps at most, so that a large backlog needs little memory. */
+/** To save memory, one listing of `events/` keeps at most this many entries of files that get no more lines. */
 const MAX_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
@@ -32,7 +32,7 @@ export class EventQueue {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // If the last batch wasn't confirmed, repeats it from the same place, as long as its file still has events there.
+      // If the last batch wasn't confirmed, reads from its beginning again, and another file only if there are none.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
@@ -73,7 +73,7 @@ export class EventQueue {
     };
     for await (const names of this.entries.names()) {
       for (const name of names) {
-        // After a power cut, a file of removed uploads may be there without its entry.
+        // A file of removed uploads counts as an entry, too: after a power cut, its entry may be missing.
         const id = isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name;
         if (open.has(id)) foundOpen.add(id);
         else if (this.isEntry(id)) complete.push(id);
@@ -94,7 +94,7 @@ export class EventQueue {
   private async batchOf(id: string, limit: number): Promise<OutboxBatch | undefined> {
     const entry = (await this.entries.read(id)) ?? (await this.repaired(id));
     if (!entry) {
-      // If `events/` is away, the entry only looks missing.
+      // `assertHere` throws if `events/` is away: then the entry only looks missing.
       this.store.presence.assertHere(this.entries.parts);
       this.forget(id);
       return undefined;
@@ -103,11 +103,11 @@ export class EventQueue {
     if (open && open.durableLength <= entry.offset) return undefined;
     const file = await this.store.segments.open(entry.lines);
     if (!file) {
-      // If the store's volume has gone away, the file only looks missing: `assertHere` then throws.
+      // `assertHere` throws if the store's volume has gone away: then the file only looks missing.
       this.store.presence.assertHere();
       if (open) return undefined;
       const path = this.store.at(entry.lines);
-      // A removal of all uploads of a segment leaves it behind empty.
+      // An empty file isn't foreign: a removal of all uploads of a segment leaves the segment empty.
       const isForeign = (await this.store.disk.plainFileSize(path)) !== 0 && (await this.store.disk.isNameTaken(path));
       if (isForeign) this.warnOnce(id, `${path} is not a file of this store, so the events of its uploads are not delivered.`);
       else await this.entries.remove(id);
@@ -129,7 +129,7 @@ export class EventQueue {
       const begin = lines[0]?.begin ?? offset;
       for (const { end, bytes } of lines) {
         if (events.length === limit || (events.length > 0 && end - begin > MAX_EVENTS_BYTES)) break;
-        // Awaits only what is a promise: that of a long line. Each other await would cost a fifth of decoding the line.
+        // Awaits only the event of a long line, which is a promise. Other awaits would cost a fifth of decoding a line.
         const decoded = decode(bytes);
         const event = decoded instanceof Promise ? await decoded : decoded;
         if (event) events.push(event);
@@ -150,12 +150,12 @@ export class EventQueue {
     const { id } = batch;
     const confirm = () =>
       this.entries.jobs.run(async () => {
-        // If `next` has returned another batch since, this batch can no longer be confirmed.
+        // Does nothing if `next` has returned another batch since, or this batch was already confirmed or dropped.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // Moves a file that still gets lines behind the others, so that these have their turn.
+        // Moves a file that still gets lines behind the other files, so that these have their turn.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
@@ -201,6 +201,6 @@ function decodeStored(line: Buffer): OutboxEvent | undefined | Promise<OutboxEve
 
 const storedEvent = (upload: Upload | undefined): OutboxEvent | undefined => (upload && isComplete(upload) ? { type: 'stored', upload } : undefined);
 
-/** Someone may have edited the line. */
+/** Whether an upload's id, kind, customer and time are valid, in case someone has edited its index line. */
 const isComplete = ({ uploadId, kind, customerId, receivedAt }: Upload): boolean =>
   UPLOAD_ID.test(uploadId) && UPLOAD_KINDS.includes(kind) && typeof customerId === 'string' && !Number.isNaN(receivedAt.getTime());

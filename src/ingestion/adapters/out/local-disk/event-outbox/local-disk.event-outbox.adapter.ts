@@ -8,7 +8,7 @@ const MAX_WAIT_MS = 60_000;
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
   constructor(
-    /** Reopens the store first if it is away. Rejects with ServiceError `storage-failure` if it stays away. */
+    /** Runs `work` on the store, reopening a store that went away. Rejects with `storage-failure` if that fails. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
     private readonly news: Wakeup,
     private readonly onOpened: () => void,
@@ -39,7 +39,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
     return this.news.sleep(MAX_WAIT_MS, signal);
   }
 
-  /** Does nothing: the lock of the data directory keeps other processes away, so none can take over. */
+  /** Does nothing: no other process can deliver the events, because the lock of the data directory keeps it out. */
   override close(): Promise<void> {
     return Promise.resolve();
   }

@@ -26,7 +26,7 @@ export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
   const parsed = parseJson(line);
   if (typeof parsed !== 'object' || parsed === null) return undefined;
   const { upload_id: uploadId, kind, customer_id: customerId, received_at: received, removed_at: removed } = parsed as Partial<Record<string, unknown>>;
-  // It is missing if an earlier version of the service wrote the file, or the index line had no valid time.
+  // `received_at` is missing if an earlier version wrote the file, or the index line had no valid time.
   const [receivedAt, removedAt] = [received ?? removed, removed].map((time) => new Date(String(time)));
   const isValid = typeof uploadId === 'string' && typeof customerId === 'string' && UPLOAD_KINDS.some((each) => each === kind) && isTime(receivedAt) && isTime(removedAt);
   return isValid ? { type: 'removed', uploadId, kind: kind as UploadKind, customerId, receivedAt, removedAt } : undefined;
