@@ -27,18 +27,18 @@ interface RemovableUpload {
   readonly isInJournal: boolean;
 }
 
-/** Removed together, so that their removals share one rewrite of the segment. */
+/** Uploads of one segment that are removed together, with one rewrite of the segment. */
 interface Batch {
   readonly segment: string;
   readonly uploads: Map<string, RemovedUpload>;
   isInJournal: boolean;
-  /** The lowest value that `Archive.removals` had before one of these uploads was searched for. */
+  /** The lowest value that `Archive.removals` had before one of the batch's uploads was searched for. */
   removals: number;
   readonly done: Promise<RemovedBatch>;
 }
 
 interface RemovedBatch {
-  /** Without those that a caller was told of. The others were gone already. */
+  /** The ids of the removed uploads. A caller that is told of its upload's removal takes the id out. */
   readonly removed: Set<string>;
   readonly resumed: ResumedRemovals;
 }
@@ -49,9 +49,9 @@ interface RemovedBatch {
  */
 export class Archive {
   private readonly search: UploadSearch;
-  /** One at a time, because each rewrites segments (files of index lines). */
+  /** Runs one removal at a time, because each rewrites segments (files of index lines). */
   private readonly removing = new OneAtATime();
-  /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
+  /** How many removals may have removed lines so far. Each is counted when it has ended, also if it has failed. */
   private removals = 0;
   private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
@@ -79,7 +79,7 @@ export class Archive {
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
     const page = await new UploadList(this.store.segments, filter, limit, after, memory).page();
-    // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
+    // `assertHere` throws if the store's volume went away while the index was read: then the store looked empty.
     this.store.presence.assertHere();
     return page;
   }
@@ -96,7 +96,7 @@ export class Archive {
 
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const { removals } = this;
-    // Searches before the removal's turn, because a search for an unknown id may read a whole day.
+    // The search isn't part of the removal's turn: for an unknown id it may read a whole day, and others would wait.
     const found = await this.findRemovable(uploadId);
     if (!found) return isCompleted(await this.inTurn(() => this.resumeRemovals()), uploadId, mayAccess);
     if (!mayAccess(found.upload.customerId)) return false;
@@ -114,7 +114,7 @@ export class Archive {
       // alone, because the marker of an upload in progress may refer to it.
       let paths = await this.segmentsOf(filter);
       if (!dryRun) {
-        // An open segment without selected uploads stays open: closing it early would mean one more to search.
+        // An open segment without selected uploads stays open: closing it early would mean one more segment to search.
         const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
         paths = paths.filter((path) => !unaffected.has(path));
         if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
@@ -133,7 +133,7 @@ export class Archive {
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
-      // A removal that failed again may have removed lines but not files: only the error shows what is left.
+      // If a removal has failed again, only its error shows that files may be left: their lines may be gone.
       for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
       if (errors.length > 0) throw errors[0];
       return uploads;
@@ -263,8 +263,8 @@ export class Archive {
   }
 
   /**
-   * If lines before an upload's line are removed from its segment, the line moves to a lower offset than the marker
-   * says. Open segments aren't rewritten.
+   * Sets the offsets in the markers of uploads to 0: a removal moves lines to lower offsets. Leaves out the markers of
+   * open segments, which no removal rewrites.
    */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;

@@ -7,9 +7,9 @@ import type { StoreDirectory } from '../store-directory.js';
 
 export const EMPTIED_EXTENSION = '.emptied';
 /**
- * How long an empty segment is kept at least, and the pause between two runs. A reader such as DuckDB lists the
- * segments first, and opens each when its turn comes. Its query fails if a listed segment is gone by then, so empty
- * ones are removed together, once in a while.
+ * How long an empty segment is kept at least, and the pause between two runs that remove such segments. A reader such
+ * as DuckDB lists the segments first, and opens each when its turn comes. Its query fails if a listed segment is gone
+ * by then, so empty ones are removed together, once in a while.
  */
 const KEPT_MS = 10 * MINUTE_MS;
 
@@ -43,7 +43,7 @@ export async function removeEmptied(store: StoreDirectory, names: readonly strin
     try {
       const marker = await store.markers.read(name);
       if (!marker || 'content_path' in marker || marker.emptied_at === undefined || !(await links.staysInside(marker))) continue;
-      // A clock that was set back must not keep the file for very long.
+      // Compares the absolute age, because a clock that was set back must not keep the file for very long.
       if (Math.abs(Date.now() - marker.emptied_at) >= KEPT_MS) await remove(store, name, marker.segment);
     } catch (error) {
       if (store.presence.isAway) throw error;
@@ -55,7 +55,7 @@ export async function removeEmptied(store: StoreDirectory, names: readonly strin
 async function remove(store: StoreDirectory, marker: string, segment: string): Promise<void> {
   if ((await store.disk.plainFileSize(store.at(segment))) === 0) await store.removeDurably(segment);
   await store.removeEmptyDirectories(dirname(segment));
-  // If a volume went away in the meantime, the segment only looked missing: `assertHere` then throws.
+  // `assertHere` throws if a volume went away in the meantime: then the segment only looked missing.
   store.presence.assertHere();
   await store.markers.remove(marker);
 }

@@ -6,14 +6,14 @@ import { closeQuietly, type DiskFile } from '../disk.js';
 const MIN_READ_BYTES = 16 * 1024;
 const MAX_READ_BYTES = 1024 * 1024;
 const FAST_MS = 20;
-/** Chunks don't grow before this, because a slow client seems fast at first: the kernel buffers some MiB for it. */
+/** Chunks don't grow before this many bytes: a slow client seems fast while the kernel buffers some MiB for it. */
 const KERNEL_BYTES = 4 * 1024 * 1024;
-/** For longer chunks and chunks that are read ahead, of all downloads together. */
+/** Memory for chunks of more than 16 KiB and for chunks that are read ahead, of all downloads together. */
 const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 
 /**
- * Reads the bytes of a file from one position up to another, for a fast client the next chunk ahead. Closes the file at
- * the end, after an error, and when the caller stops.
+ * Reads the bytes of a file from one position up to another. For a fast client, reads the next chunk ahead. Closes the
+ * file at the end, after an error, and when the caller stops.
  */
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
   private readonly memory: HeldMemory = downloadMemory.hold('download');

@@ -14,7 +14,7 @@ const TIME_LENGTH = '2025-03-30T12:00:00.000Z'.length;
 
 export interface LineHead {
   readonly uploadId: string;
-  /** In milliseconds since 1970. */
+  /** The `received_at` of the line, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
@@ -44,7 +44,7 @@ function headFrom(members: LineMembers | undefined): LineHead | undefined {
   return typeof members?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: members.upload_id, receivedAt: time } : undefined;
 }
 
-/** Selects the index lines of one customer. All lines must be of one kind. */
+/** Selects the index lines of one customer. All lines must be of one kind of upload. */
 export class CustomerLines {
   private readonly expected: Buffer;
   private readonly customerAt: number;
@@ -68,8 +68,8 @@ export class CustomerLines {
   }
 
   /**
-   * Undefined if the line must be parsed. A page may look at many lines of other customers, so this makes no object,
-   * and reads only the beginning of the line.
+   * Whether a line is of the customer; undefined if only parsing the line as JSON would tell. Makes no object and reads
+   * only the beginning of the line, because a page may look at many lines of other customers.
    */
   private quickly(bytes: Buffer, begin: number): boolean | undefined {
     const { expected, customerAt } = this;
@@ -87,7 +87,7 @@ export class CustomerLines {
   }
 }
 
-/** Other programs escape characters that `indexLine` doesn't, such as `\u00fc` for `ü`. */
+/** Whether a JSON text has an escape: other programs may escape more than `indexLine`, such as `\u00fc` for `ü`. */
 function hasEscape(bytes: Buffer, begin: number): boolean {
   let at = begin;
   while (at < bytes.length && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at += 1;

@@ -1,6 +1,6 @@
 /** Bounds for the times of a segment's lines. They stay correct when lines are removed. */
 export class LineTimes {
-  /** In milliseconds since 1970. */
+  /** The latest `received_at` of a line, in milliseconds since 1970. */
   newest = -Infinity;
   /** How much earlier a line was received, at most, than a line before it. */
   disorderMs = 0;
@@ -10,7 +10,7 @@ export class LineTimes {
   add(uploadId: string, receivedAt: number): void {
     if (receivedAt > this.newest) this.newest = receivedAt;
     else if (this.newest - receivedAt > this.disorderMs) this.disorderMs = this.newest - receivedAt;
-    // The time in the id. Not checked as `timeOfUuid` does, because this runs for each upload.
+    // The time in the id. To save time, it isn't checked as in `timeOfUuid`: this runs for each upload.
     const beganAt = parseInt(uploadId.slice(0, 8) + uploadId.slice(9, 13), 16);
     const durationMs = receivedAt - beganAt;
     if (durationMs > this.longestMs) this.longestMs = durationMs;

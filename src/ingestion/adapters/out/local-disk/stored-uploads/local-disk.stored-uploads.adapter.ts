@@ -15,7 +15,7 @@ import type { OpenStore } from '../open-store.js';
 /** Finds, lists, reads and removes the uploads of a store in a directory of the local file system. */
 export class LocalDiskStoredUploads extends StoredUploads {
   constructor(
-    /** Reopens the store first if it is away. Rejects with ServiceError `storage-failure` if it stays away. */
+    /** Runs `work` on the store, reopening a store that went away. Rejects with `storage-failure` if that fails. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
   ) {
     super();

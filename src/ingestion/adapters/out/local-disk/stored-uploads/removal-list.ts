@@ -10,7 +10,7 @@ const UPLOADS_AT_ONCE = 1_000;
 
 export interface RemovedUpload {
   readonly uploadId: string;
-  /** Missing in lists of an earlier version of the service, and if the index line has none. */
+  /** The customer's id. Missing in lists of an earlier version of the service, and if the index line has none. */
   readonly customerId?: string;
   /** RFC 3339, UTC. Missing in lists of an earlier version of the service, and if the index line has no valid time. */
   readonly receivedAt?: string;

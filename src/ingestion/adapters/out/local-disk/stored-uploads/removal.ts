@@ -18,12 +18,12 @@ const WRITE_BYTES = 1024 * 1024;
 
 /**
  * Removes uploads of one segment (file of index lines). The segment must accept no more lines. No journal may refer to
- * it, and no marker to an offset in it other than 0. Each step is durable before the next begins:
+ * the segment, and no marker to an offset in it other than 0. Each step is durable before the next begins:
  *
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
  * 2. Replace the segment by a copy without the lines of these uploads. The copy may be empty.
- * 3. Remove their idempotency keys from the index of keys.
- * 4. Remove their files, and the directories that are empty then. (A power cut may bring empty directories back.)
+ * 3. Remove the uploads' idempotency keys from the index of keys.
+ * 4. Remove the uploads' files, and directories that are then empty. (A power cut may bring empty directories back.)
  * 5. If no line is left in the segment, mark it, so that its empty file is removed later (see `EmptiedSegments`).
  * 6. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 7. Remove the list.
@@ -39,7 +39,7 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
   await store.disk.remove(path);
 }
 
-/** Resolves to the absolute path of the durable list. If it rejects, the list may be there, too. */
+/** Writes the list to `pending/`, durably, and resolves to its absolute path. After an error, it may be there, too. */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
   store.presence.assertHere();
@@ -101,7 +101,7 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await markEmptied(store, list.segment);
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // If a volume went away meanwhile, everything on it looked removed. The removal is then completed later.
+  // `assertHere` throws if a volume went away meanwhile: all on it looked removed, so the removal is completed later.
   store.presence.assertHere();
 }
 
@@ -126,7 +126,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   await disk.remove(store.pathBeside(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
-    // An earlier version of the service removed a segment with its last line, perhaps without making that durable.
+    // The segment is missing: an earlier version of the service removed it with its last line, perhaps not durably.
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
@@ -146,7 +146,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   }
 }
 
-/** Runs within a job of `events.jobs`. */
+/** Removes the event entry of a segment. Call it within a job of `events.jobs`. */
 async function removeEventEntry({ events }: StoreDirectory, segment: string): Promise<void> {
   const id = basename(segment, '.ndjson');
   if (events.inFlight?.id === id) events.inFlight = undefined;
@@ -178,7 +178,7 @@ function refuseForeignLine(): never {
   throw new Error('The segment has a long line that is not a line of the index: remove the line, then try again');
 }
 
-/** Rejects if the segment has a long line that isn't an index line, because `readLines` would leave it out. */
+/** Rejects if the segment has a long line that isn't an index line, because `readLines` would omit the line. */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
   const gaps: { readonly begin: number; readonly length: number }[] = [];

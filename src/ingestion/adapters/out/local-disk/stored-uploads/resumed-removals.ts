@@ -3,7 +3,7 @@ import type { RemovalList, RemovedUpload } from './removal-list.js';
 
 export interface ResumedRemovals {
   readonly completed: readonly RemovalList[];
-  /** `list` is undefined if it could not be read. */
+  /** Removals that failed again. `list` is undefined if the removal list could not be read. */
   readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
 }
 

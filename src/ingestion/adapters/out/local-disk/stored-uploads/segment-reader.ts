@@ -7,10 +7,10 @@ import { type CustomerLines, headOf } from './line-head.js';
 import { LineTimes } from './line-times.js';
 
 const PROBE_BYTES = 8 * 1024;
-/** Reading so few bytes costs no more than another step of `seek`. */
+/** `seek` ends at this distance: reading so few bytes costs no more than another step. */
 const NEAR_BYTES = 32 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** For the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
+/** Memory for the long lines of all readers that are given no `memory`. Such a reader waits while this is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**
@@ -40,7 +40,7 @@ export class SegmentReader {
   constructor(
     private readonly file: DiskFile,
     readonly path: string,
-    /** Of the durable lines, in bytes. */
+    /** The length of the durable lines, in bytes. */
     readonly length: number,
     /**
      * Where `lineFrom` and `linesBefore` take memory for a line of more than 256 KiB, and for some shorter ones. It is
@@ -49,7 +49,7 @@ export class SegmentReader {
     private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}
 
-  /** Undefined if the first or the last line isn't valid. */
+  /** The times of the first and the last line; undefined if one of the two lines isn't valid. */
   async span(): Promise<SegmentSpan | undefined> {
     const first = await this.lineFrom(0);
     const firstHead = first && (await headOf(first.bytes));
@@ -93,7 +93,7 @@ export class SegmentReader {
         const time = head?.receivedAt ?? receivedAt;
         if (time < receivedAt) low = { position: line.end, time };
         else high = { position: line.begin, time };
-        // A line that isn't valid says nothing about those behind it.
+        // A line that isn't valid sets no bound, because it says nothing about the lines behind it.
         if (head && time >= receivedAt) bound = line.begin;
       }
     }
@@ -122,7 +122,7 @@ export class SegmentReader {
     return { begin, lines: [...rawLines(await this.readLong(begin, end), begin)] };
   }
 
-  /** Reads the first lines that begin at `position` or after it. Empty if there are none. */
+  /** Reads the first lines that begin at `position` or after it. Resolves to an empty list if there are none. */
   async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
@@ -149,7 +149,7 @@ export class SegmentReader {
     return newline === undefined ? undefined : { begin, end: newline + 1, bytes: await this.readLong(begin, newline) };
   }
 
-  /** `position` must not be 0. */
+  /** The first line from `position` (not 0) on, and the last one that ends within NEAR_BYTES behind it, if any. */
   private async linesNear(position: number): Promise<readonly RawLine[]> {
     const from = position - 1;
     const bytes = await this.read(from, Math.min(this.length, from + NEAR_BYTES));

@@ -7,11 +7,11 @@ import type { Disk } from '../disk.js';
 import type { LineTimes } from './line-times.js';
 import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-reader.js';
 
-/** An entry takes about 200 bytes. */
+/** How many segments are remembered at most. An entry takes about 200 bytes. */
 const MAX_SEGMENTS = 10_000;
 /**
- * The disorder of a segment is measured only if more bytes than this, on average, were received in MAX_DISORDER_MS.
- * Reading fewer for each page costs less than reading the whole segment once.
+ * The disorder of a segment (see `LineTimes.disorderMs`) is measured only if more bytes than this, on average, were
+ * received in MAX_DISORDER_MS. Reading fewer for each page costs less than reading the whole segment once.
  */
 const DENSE_BYTES = 1024 * 1024;
 const MAX_DIRECTORIES = 1_000;
@@ -31,19 +31,19 @@ export interface OpenSegment {
 
 export interface SegmentsSite {
   readonly disk: Disk;
-  /** By path. A segment is put into the map before its file is created. */
+  /** The open segments by path. A segment is put into the map before its file is created. */
   readonly openSegments: ReadonlyMap<string, OpenSegment>;
   at(path: string): string;
 }
 
 /**
- * Finds and opens the segments on the disk. Skips anything else in their directories.
+ * Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories.
  *
- * Remembers bounds for the times of their lines. Without them, each page of a busy service would read the lines of
- * MAX_DISORDER_MS, and a search for an unknown id those of 24 hours.
+ * Remembers bounds for the times of the lines. Without these bounds, each page of a busy service would read the lines
+ * of MAX_DISORDER_MS, and a search for an unknown id the lines of 24 hours.
  */
 export class Segments {
-  /** After a removal, a span may be wider than the times of the lines that are left. It is still a correct bound. */
+  /** After a removal, a span may be wider than the times of the remaining lines, but is still a correct bound. */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
   private readonly times = new Map<string, Promise<Readonly<LineTimes>>>();
   private readonly names = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
@@ -61,10 +61,10 @@ export class Segments {
     return (await this.namesIn(directory)).filter(SEGMENTS.isFile).map((name) => `${directory}/${name}`);
   }
 
-  /** Opens a segment to read its durable lines; undefined if there are none, or it isn't a regular file. */
+  /** Opens a segment to read its durable lines; undefined if it has none, is missing, or isn't a regular file. */
   async open(path: string, memory?: LineMemory): Promise<SegmentReader | undefined> {
-    // The durable length is looked up before the file is opened. If the segment isn't among the open ones, its whole
-    // file is durable. If it is closed in between, at least this length is.
+    // The durable length is looked up before the file is opened. Without one, the segment isn't open, and its whole
+    // file is durable. If the segment is closed in between, at least the length that was looked up is durable.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;
@@ -82,9 +82,7 @@ export class Segments {
     return undefined;
   }
 
-  /**
-   * The times of a segment's first and last durable lines; undefined if there are none, or one of the two isn't valid.
-   */
+  /** The times of a segment's first and last durable lines; undefined if there are none, or one of them isn't valid. */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const open = this.store.openSegments.get(path);
     if (open) return open.span;
@@ -168,7 +166,7 @@ function remember<Value>(values: Map<string, Value>, path: string, value: Value)
   values.set(path, value);
 }
 
-/** Lazy: there may be thousands of names, and callers mostly need the first. Each list must be sorted. */
+/** The days among sorted lists of names, newest first. Lazy: callers mostly need the first of maybe thousands. */
 function* daysOf(lists: readonly (readonly string[])[]): Generator<string> {
   const left = lists.map((names) => ({ names, last: names.length - 1 }));
   for (;;) {

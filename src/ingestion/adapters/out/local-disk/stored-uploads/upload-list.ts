@@ -12,12 +12,12 @@ import type { Segments } from './segments.js';
  * position than this page did.
  */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
-/** A page also ends early, after a day, once it has this many uploads fewer than segments were opened for it. */
+/** A page also ends after a day if at least this many more segments were opened for it than it has uploads. */
 const MAX_OPENED_IN_VAIN = 64;
 const USUAL_LINE_BYTES = 400;
 const MIN_CHUNK_BYTES = 8 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;
-/** The uploads of longer lines aren't held in memory, but read again when the page is made. */
+/** Uploads of longer lines aren't held in memory: their lines are read again when the page is made. */
 const SHORT_LINE_BYTES = 2 * 1024;
 const SPARE_CANDIDATES = 10_000;
 
@@ -63,7 +63,7 @@ export class UploadList {
     private readonly memory: LineMemory | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    // The list is newest first, so a position with an empty id comes after all uploads received at its time.
+    // The list is newest first, so a position with an empty id comes after all uploads received at the position's time.
     const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
     this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }
@@ -116,7 +116,7 @@ export class UploadList {
   }
 
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
-    // One candidate more than the page can take shows whether more uploads follow the page.
+    // Asks for one candidate more than the page can take, which shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
     for (const candidate of candidates) {
@@ -132,7 +132,7 @@ export class UploadList {
       this.uploads.push(upload === candidate.upload ? upload : { ...upload, uploadId, receivedAt });
     }
     const last = candidates.at(-1);
-    // Some candidates weren't valid, but lines of the day behind them may have been left out.
+    // Some candidates weren't valid, so more uploads of the day may follow: the next page begins behind the last one.
     if (last && candidates.length === wanted) return { uploadId: last.uploadId, receivedAt: last.receivedAt };
     if (readTo !== undefined) return positionBehind(readTo + 1);
     return this.bytesRead < MAX_READ_BYTES && this.opened - this.uploads.length < MAX_OPENED_IN_VAIN ? undefined : positionBehind(Date.parse(day));
@@ -173,12 +173,12 @@ export class UploadList {
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     this.seen.lines += lines.length;
-    // Of the lines of other customers, the first of the chunk is enough for the frontier: all lines before it are older
-    // than it, or at most `disorderMs` newer.
+    // Of the lines of other customers, the first of the chunk is enough for the frontier: all lines before it are
+    // older, or at most `disorderMs` newer.
     for (const { begin: at, bytes } of lines) {
       const { length } = bytes;
       this.seen.bytes += length;
-      // Awaits only what is a promise: that of a long line. Each other await would cost as much as reading the line.
+      // Awaits only the reading of a long line, which is a promise. Other awaits would cost as much as reading a line.
       const reading = readLine(bytes);
       const read = reading instanceof Promise ? await reading : reading;
       if (!read) continue;
@@ -193,7 +193,7 @@ export class UploadList {
   }
 }
 
-/** Decodes a short line, which costs little more than reading its upload's id and time alone. */
+/** Reads a line. Decodes a short one at once, which costs little more than reading its upload's id and time alone. */
 function readLine(line: Buffer): ReadLine | undefined | Promise<ReadLine | undefined> {
   if (line.length > SHORT_LINE_BYTES) {
     const head = headOf(line);

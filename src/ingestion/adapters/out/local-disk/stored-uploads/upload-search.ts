@@ -21,7 +21,7 @@ const NEAR_BYTES = 256 * KIB;
 const BEFORE_BYTES = 32 * KIB;
 const NEAR_CHUNK_BYTES = 128 * KIB;
 const CHUNK_BYTES = 1024 * KIB;
-/** Other programs may put blanks around the colon. A text of a client can't match, because its quotes are escaped. */
+/** The `upload_id` member up to its value. A client's text can't match, because its quotes are escaped. */
 const NAME = /"upload_id"\s*:\s*$/;
 const NAME_BYTES = 64;
 
@@ -46,9 +46,9 @@ export class UploadSearch {
   constructor(private readonly segments: Segments) {}
 
   /**
-   * Finds the line of an upload; undefined if there is none, or the id isn't valid. If it isn't near the time in the
-   * id, scans the segments, one scan at a time: a scan may read the lines of a whole day, so many at once would delay
-   * the uploads.
+   * Finds the line of an upload; undefined if there is none, or the id isn't valid. If the line isn't near the time in
+   * the id, scans the segments, one scan at a time: a scan may read the lines of a whole day, so many at once would
+   * delay the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
@@ -74,7 +74,7 @@ export class UploadSearch {
 /** The last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The two times must be at most 24 hours apart. */
+/** The segments that may have lines received between two times, which must be at most 24 hours apart. */
 async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
   const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
   const paths = (await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))))).flat();
@@ -87,7 +87,7 @@ async function candidates(segments: Segments, from: number, to: number): Promise
   });
 }
 
-/** @param latest in milliseconds since 1970. Default: only the lines close to the time in the id are read. */
+/** @param latest the latest time of the lines, in ms since 1970. Default: reads only lines near the id's time. */
 async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, latest?: number): Promise<FoundLine | undefined> {
   const { beganAt } = wanted;
   for (const { path, span } of among) {
@@ -135,7 +135,7 @@ async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: Search
         newline >= 0 && lineEnd >= 0
           ? chunk.subarray(newline + 1, lineEnd)
           : (await segment.lineFrom((newline >= 0 ? begin + newline : await segment.newlineBefore(begin)) + 1))?.bytes;
-      // This memory is for the decoded upload and the answer. The `SegmentReader` takes memory for the line itself.
+      // This memory is for the decoded upload and the answer, not for the line itself.
       if (line && line.length > LONG_LINE_BYTES) await memory?.take(line.length);
       const upload = line && (await decodeIndexLine(line));
       if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
