@@ -18,7 +18,7 @@ export async function openDirectorySource(directory: string): Promise<StoreSourc
   return storeId === undefined ? undefined : new DirectorySource(storeId, disk, root);
 }
 
-/** Takes no lock: a service may be running on the store. */
+/** Reads a store without taking its lock: a service may be running on it. */
 class DirectorySource implements StoreSource {
   constructor(
     readonly storeId: string,
@@ -62,7 +62,7 @@ class DirectorySource implements StoreSource {
         length += line.length + 1;
         yield { segment, number: ++number, bytes: Buffer.concat([line, NEWLINE_BYTES]) };
       }
-      // Stands for all that `readLines` omits: an unterminated end, and long lines that can't be index lines.
+      // A last line without bytes stands for all that `readLines` omits: an unterminated end, and foreign long lines.
       if (length < size) yield { segment, number: number + 1, bytes: undefined };
     } finally {
       await file.close();

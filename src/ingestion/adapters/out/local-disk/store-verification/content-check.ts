@@ -17,7 +17,7 @@ export class ContentCheck {
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
   constructor(
-    /** An absolute path without symbolic links. */
+    /** The root directory of the store, as an absolute path without symbolic links. */
     private readonly root: string,
   ) {}
 
@@ -54,7 +54,7 @@ export class ContentCheck {
     }
   }
 
-  /** Undefined also if the path leads through a symbolic link below its part of the store. */
+  /** Opens a file; undefined if it is missing, or reached through a symbolic link below its part of the store. */
   private async open(path: string): Promise<FileHandle | undefined> {
     const part = partOf(path);
     try {
@@ -66,7 +66,7 @@ export class ContentCheck {
     }
   }
 
-  /** A part of the store may be a symbolic link, but not the directory above it. */
+  /** Resolves a part of the store, which may be a symbolic link, unless the directory above the part is one. */
   private async resolved(part: string): Promise<string> {
     const known = this.parts.get(part);
     if (known !== undefined) return known;

@@ -42,7 +42,7 @@ class LineReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // Without a marker in `pending/`, the rest of the line is in the file by now, or will never be written.
+    // Without a marker in `pending/`, reads on: the rest of the line is in the file by now, or will never be written.
     const isRepairable = await this.work.isOpen(this.segment);
     if (!isRepairable) {
       yield* this.linesUpTo((await this.file.stat()).size);
@@ -62,7 +62,7 @@ class LineReader {
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
         // After a power cut, blocks of the last write (at most MAX_BATCH_BYTES, or a single line) may read as zeros. If
-        // the segment has a marker in `pending/`, the next boot cuts it off from the first damaged line on.
+        // the segment has a marker in `pending/`, the next boot cuts off all from the first damaged line on.
         yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

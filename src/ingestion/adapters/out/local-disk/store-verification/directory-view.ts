@@ -116,12 +116,12 @@ class DirectoryView implements StoreView {
       const path = entry.type === 'unknown' ? pathOfCopied(entry.path) : undefined;
       if (path === undefined || !isLayoutPath(path, rules)) yield entry;
       else if (await this.work.isReplaced(path)) yield { ...entry, type: 'replacement' };
-      // If the file was replaced in the meantime, the name is gone.
+      // If the name is gone, the file was replaced in the meantime, and nothing is reported.
       else if (await unlessAbsent(lstat(join(this.root, entry.path)))) yield entry;
     }
   }
 
-  /** 0 after an error, which is reported when the segment is read. */
+  /** The size of a segment; 0 after an error, which is reported when the segment is read. */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

@@ -34,6 +34,6 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
   }
 }
 
-/** If a part's target exists but can't be reached, it counts as a directory, so that it is reported as unreadable. */
+/** Whether a part of the store links to a directory. Also true if the target exists but can't be reached. */
 const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
   STORE_PARTS.includes(path) && stat(join(root, path)).then((stats) => stats.isDirectory(), (error: unknown) => !hasCode(error, 'ENOENT', 'ENOTDIR'));

@@ -93,8 +93,8 @@ async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
 /**
- * Changes when the file is written to or replaced. Empty unless it is a regular file: reading a FIFO would wait for its
- * writer.
+ * A text that changes when a file is written to or replaced. Empty unless a regular file is at the path: reading a FIFO
+ * would wait for its writer.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
