@@ -30,7 +30,7 @@ import { KeySegments, type KeySegmentsSite, type SegmentToRead } from './key-seg
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A transaction with this many rows takes milliseconds. */
+/** At most this many rows are written in one transaction, which then takes milliseconds. */
 const ROWS_AT_ONCE = 25;
 const MAX_TURN_MS = 10;
 
@@ -42,17 +42,17 @@ export interface IdempotencySite extends KeySegmentsSite {
 }
 
 /**
- * Finds uploads by their idempotency scopes, in one database for each UTC day. A database is derived from the index
- * lines of its day, and lists the segments whose keys it contains.
+ * Finds uploads by their idempotency scopes (kind, key and customer), in one database for each UTC day. A database is
+ * derived from the index lines of its day, and lists the segments (files of index lines) whose keys it contains.
  *
- * Recent segments that aren't listed with their final length are read before the first lookup, and again after damage
- * to a database. A database that is damaged or doesn't match its segments is rebuilt. So a database may be lost at any
- * time, or restored from a backup of any age.
+ * Before the first lookup, and again after damage to a database, those recent segments are read that aren't listed with
+ * their final length. A database that is damaged or doesn't match its segments is rebuilt from their lines. So a
+ * database may be lost at any time, or restored from a backup of any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
   private readonly databases: KeyDatabases;
-  /** The index has the keys in the lines of this UTC day and later, except those that weren't passed to `add` yet. */
+  /** The index has the keys of this UTC day and later, except recent ones that weren't passed to `add` yet. */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
   private hasFailed = false;
@@ -73,9 +73,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours with a key, except recent ones that weren't passed to
-   * `add` yet. Otherwise resolves when the index was completed; then call `ready` again. Rejects with StoreAwayError if
-   * the store is away or the index closed, with another error if the index can't be completed.
+   * Returns undefined if `find` knows all uploads of the last 24 hours with a key, except recent ones that weren't
+   * passed to `add` yet. Otherwise returns a promise that resolves when the index was completed; then call `ready`
+   * again. The promise rejects if that fails, with StoreAwayError if the store is away or the index closed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -103,7 +103,7 @@ export class IdempotencyIndex {
   /**
    * The upload of the last 24 hours that is stored under an idempotency scope; undefined if there is none.
    *
-   * @throws DamagedDatabaseError. After any error, `ready` must complete the index again.
+   * @throws DamagedDatabaseError. After any error, the index is incomplete until `ready` has completed it again.
    */
   find(scope: string): IndexedUpload | undefined {
     for (const day of this.databases.openDays()) {
@@ -118,8 +118,8 @@ export class IdempotencyIndex {
    * the same call, so that a later removal of the segment is noticed. A segment with its length must come with all its
    * uploads with a key that weren't added before, because it isn't read again.
    *
-   * @param segments closed segments with their final length in bytes; with `OPEN` those that are open, or some of whose
-   *   uploads may not be added yet.
+   * @param segments closed segments, each with its final length in bytes. `OPEN` replaces the length of a segment that
+   *   is open, or some of whose uploads may not be added yet.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.jobs.run(async () => {
@@ -133,8 +133,8 @@ export class IdempotencyIndex {
 
   /**
    * Removes uploads whose lines were removed from a segment. Overwrites their values in the day's database file, where
-   * hashes of their scopes stay. If there are any, also removes the day's databases that were set aside, except those
-   * in a directory that was set aside as a whole.
+   * hashes of their scopes stay. If any uploads are given, also removes the day's databases that were set aside as
+   * damaged, except those in a directory that was set aside as a whole.
    *
    * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
    */
@@ -143,19 +143,17 @@ export class IdempotencyIndex {
       this.assertUsable();
       const { day } = segmentEntry(segment);
       if (await this.databases.exists(day)) await this.erase(day, segment, uploads);
-      // Comes last, because the database of the day may be found damaged, and set aside, only now.
+      // Last, because `erase` may only now have found the database of the day damaged, and set it aside.
       if (uploads.length > 0) await this.databases.removeSetAside(day);
     });
   }
 
-  /** @throws DataDirectoryError as `KeyDatabases.assertWritable` does. */
+  /** @throws DataDirectoryError if the directory of the databases can't be written, and replacing it wouldn't help. */
   assertWritable(): Promise<void> {
     return this.databases.assertWritable();
   }
 
-  /**
-   * Closes the databases for good, because the next instance of the store in this process must be able to lock them.
-   */
+  /** Closes the databases for good, so that the next instance of the store in this process can lock them. */
   close(): Promise<void> {
     return this.jobs.run(() => {
       this.isClosed = true;
@@ -179,8 +177,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Call `assertUsable` also after each look at the disk: while the store is away, its segments would look removed, and
-   * its databases would be created in the wrong place.
+   * Throws StoreAwayError if the index is closed or the store is away. Call it also after each look at the disk: while
+   * the store is away, its segments would look removed.
    */
   private assertUsable(): void {
     if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
@@ -208,7 +206,7 @@ export class IdempotencyIndex {
       const missing: SegmentToRead[] = [];
       for (const day of new Set([...segments.map((segment) => segment.day), ...days])) {
         const unlisted = await this.unlisted(day, segments.filter((segment) => segment.day === day));
-        // A segment from which the last line was removed isn't listed: its empty file is removed later.
+        // A closed segment without lines isn't missing: its last line was removed, and its empty file is removed later.
         missing.push(...unlisted.filter(({ isOpen, length }) => isOpen || length > 0));
       }
       if (setAsides === this.databases.setAsides) await this.addSegments(missing);
@@ -267,8 +265,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
-        // If a database was set aside meanwhile, the new one lacks keys: a segment that it listed would not be read
-        // again.
+        // If a database was set aside as damaged meanwhile, the new one lacks keys. The segment then isn't listed,
+        // because a listed one wouldn't be read again.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -281,7 +279,7 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.databases.use(day, (database) => {
-        // An incomplete day's database may lack keys, but a segment that it lists with its length isn't read again.
+        // Lists no segment while keys of the day may be missing: a segment listed with its length isn't read again.
         const isComplete = this.isComplete(day);
         putEntries(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });

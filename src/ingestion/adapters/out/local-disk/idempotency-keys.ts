@@ -62,7 +62,7 @@ export class IdempotencyKeys {
   }
 
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If no upload with a key has begun, the index may not exist, and isn't created only to list this segment.
+    // Before the first upload with a key, closed segments are ignored: no database is created only to list them.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
@@ -87,7 +87,7 @@ export class IdempotencyKeys {
   /**
    * Resolves if uploads with a key can be expected to succeed.
    *
-   * @throws DataDirectoryError if keys can't be written; Error if too many keys wait; errors of
+   * @throws DataDirectoryError if keys can't be written; Error if too many keys wait to be added; errors of
    *   `IdempotencyIndex.assertReadable`.
    */
   async assertUsable(): Promise<void> {
@@ -96,7 +96,7 @@ export class IdempotencyKeys {
     await this.index.assertReadable();
   }
 
-  /** Closes the index. Keys that could not be added are read from the index lines when the store is opened again. */
+  /** Closes the index. Keys that could not be added are read from the index lines after the store is opened again. */
   async close(): Promise<void> {
     await this.tryAdd();
     clearTimeout(this.timer);
@@ -104,8 +104,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * If it resolves to undefined, the caller must later delete the scope from `running`, even if storing the upload
-   * fails.
+   * Returns the stored upload of a scope. If there is none, adds the scope to `running` and resolves to undefined. The
+   * caller must then delete it from `running` later, even if storing the upload fails.
    */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
@@ -116,7 +116,7 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // An open database can be read even after a volume has gone away, perhaps with the upload that it reports.
+        // The store's presence is checked first: an open database still answers when a volume has gone away.
         this.site.presence.assertHere();
         const earlier = this.find(scope);
         if (earlier) return earlier;
@@ -131,7 +131,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Also tries again to add the waiting uploads, because without further uploads nothing else would. */
+  /** Throws if too many uploads wait to be added. Also schedules an attempt then, in case no upload follows. */
   private assertRoom(): void {
     if (this.waiting.size < MAX_WAITING) return;
     this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
@@ -160,7 +160,7 @@ export class IdempotencyKeys {
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
-        // Needs no warning: the keys are also in the index lines, which are read when the store comes back.
+        // Needs no warning: the keys are also in the index lines, which are read after the store is opened again.
         if (error instanceof StoreAwayError) return;
         this.site.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })

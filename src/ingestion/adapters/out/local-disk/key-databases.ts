@@ -10,7 +10,7 @@ import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
-/** After the last key has expired, in case the clock jumps ahead by a few days and back. */
+/** How long a database is kept after its last key has expired, in case the clock jumps ahead by a few days and back. */
 const DAYS_KEPT = 7;
 const MAX_SET_ASIDE = 5;
 
@@ -28,9 +28,9 @@ export interface KeyDatabasesOptions {
 }
 
 /**
- * The databases of idempotency keys in `idempotency/`, one for each UTC day, which is created when it is first used. A
- * damaged database is set aside: it is renamed or removed, a warning is logged, and an empty database takes its place.
- * A renamed one is removed when it has expired, or an upload of its day with a key is removed.
+ * The databases of idempotency keys in `idempotency/`, one for each UTC day, created at its first use. A damaged
+ * database is set aside: it is renamed or removed, a warning is logged, and an empty database takes its place. A
+ * renamed one is removed a week after its keys have expired, or when an upload of its day with a key is removed.
  */
 export class KeyDatabases {
   readonly directory: string;
@@ -38,7 +38,7 @@ export class KeyDatabases {
   private readonly days = new Map<string, SelfCheckingDatabase>();
   private readonly damaged = new Map<string, DamagedDatabaseError>();
   private readonly absent = new Set<string>();
-  /** The days whose database was set aside, so that it isn't reported as missing. */
+  /** The days whose database was set aside: their new database isn't reported as missing. */
   private readonly rebuilt = new Set<string>();
 
   constructor(private readonly options: KeyDatabasesOptions) {
@@ -50,7 +50,7 @@ export class KeyDatabases {
   }
 
   /**
-   * Undefined if the database isn't open.
+   * Runs work on the database of a day; undefined if that database isn't open.
    *
    * @throws DamagedDatabaseError; `setDamagedAside` then sets the database aside.
    */
@@ -89,13 +89,13 @@ export class KeyDatabases {
     this.absent.clear();
   }
 
-  /** Whether the database was missing when it was first used, and not set aside before. Forgets the day. */
+  /** Whether the database of a day was missing at its first use, and not set aside before. Then forgets the day. */
   wasMissing(day: string): boolean {
     return this.absent.delete(day);
   }
 
   /**
-   * Resolves if names can be created in the directory of the databases, or a new one in its place may allow that.
+   * Resolves if names can be created in the directory of the databases, or perhaps in a new directory in its place.
    *
    * @throws DataDirectoryError
    */

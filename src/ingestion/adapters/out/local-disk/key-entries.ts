@@ -6,7 +6,7 @@ import type { SelfCheckingDatabase } from './self-checking-database.js';
 
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** The upload's `requestDigest`. */
+  /** The `requestDigest` of the upload, which tells a repeated request from one with other data. */
   readonly request: string;
   readonly receivedAt: Date;
 }
@@ -20,15 +20,15 @@ export interface IndexedUpload {
 export const OPEN = -1;
 
 export interface ListedSegment {
-  /** Relative to the store's root. */
+  /** The path of the segment, relative to the store's root. */
   readonly path: string;
-  /** In bytes, or `OPEN`. */
+  /** The length of the segment in bytes, or `OPEN`. */
   readonly length: number;
 }
 
 interface Row {
   readonly request: string;
-  /** In milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
   readonly uploadId: string;
   readonly size: number | null;
@@ -36,10 +36,10 @@ interface Row {
 }
 
 export interface DayEntry {
-  /** A UTC day, `YYYY-MM-DD`. */
+  /** The UTC day of the entry's database, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** An upload, or the length of a segment (in bytes, or `OPEN`). */
+  /** The record of an upload, or the length of a segment (in bytes, or `OPEN`). */
   readonly value: Row | number;
 }
 
@@ -75,7 +75,8 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length in bytes, or `OPEN`. Null if the segment's last line was removed, undefined if it was never listed.
+ * The length that a database lists for a segment: in bytes, or `OPEN`. Null if the segment's last line was removed,
+ * undefined if the segment was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -111,7 +112,7 @@ function replaces(value: unknown, present: unknown): boolean {
 }
 
 /**
- * Removes uploads, except where the database has another upload under their scope.
+ * Removes uploads from a database, except where another upload is stored under their scope.
  *
  * @throws DamagedDatabaseError
  */
@@ -128,7 +129,7 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // An open segment stays listed as open while it has lines: some of its keys may not be in the database yet.
+  // A segment listed as `OPEN` stays so while it has lines: some of its keys may not be in the database yet.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

@@ -5,7 +5,7 @@ import type { ListedSegment } from './key-entries.js';
 const MIB = 1024 * 1024;
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
-/** Logs how much of the segments was read, if that takes more than two seconds. Its `add` takes newly read bytes. */
+/** Logs the progress of reading segments, if it takes over two seconds. `add` takes a number of newly read bytes. */
 export function keyReadingProgress(logger: StorageLogger, segments: readonly ListedSegment[]): LoggedProgress {
   const total = segments.reduce((sum, { length }) => sum + length, 0);
   return new LoggedProgress(logger, {

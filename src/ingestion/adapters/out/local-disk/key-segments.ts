@@ -46,8 +46,8 @@ export class KeySegments {
   }
 
   /**
-   * Whether these segments can be opened. Also reads the beginning of one to which this process doesn't write, if there
-   * is one: reading what this process has just written would not show that the disk fails. Never rejects.
+   * Whether the given segments can be opened. Also reads the beginning of one to which this process doesn't write, if
+   * there is one: reading what this process has just written would not show that the disk fails. Never rejects.
    */
   async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
     const probed = segments.findLast(({ isOpen, length }) => !isOpen && length > 0);

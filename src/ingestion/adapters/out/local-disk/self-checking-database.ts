@@ -22,7 +22,7 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/** SQLite's log is then about 4 MiB long, and moving it into the database file takes milliseconds. */
+/** After this many writes, SQLite's log has about 4 MiB: moving it into the database file takes milliseconds. */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
 /**
@@ -63,11 +63,11 @@ export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
   private logged = 0;
   private areNamesSynced = false;
-  /** They stay open until the database is closed, because closing one would release SQLite's lock (POSIX). */
+  /** Kept open until the database is closed: closing a descriptor would release SQLite's lock (POSIX). */
   private readonly descriptors = new Map<string, number>();
   /**
-   * Compiling a statement costs far more than running it. All are kept, because the garbage collector finalizes
-   * statements on the main thread, which would block while `close` is in progress.
+   * Compiled statements: compiling one costs far more than running it. All are kept, because the garbage collector
+   * would finalize a dropped statement on the main thread, which would block while `close` is in progress.
    */
   private readonly statements = new Map<string, Database.Statement>();
 
@@ -90,11 +90,11 @@ export class SelfCheckingDatabase {
         opened.prepare();
         return opened;
       } catch (error) {
-        // Even if that has to wait for the disk: the caller may open another database at the path at once.
+        // Releases the lock, even if that waits for the disk: the caller may open another database there at once.
         try {
           database.exec(RELEASE);
         } catch {
-          // The original error says what is wrong.
+          // Ignored: the original error says what is wrong.
         }
         database.close();
         throw error;
@@ -102,7 +102,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** Undefined if the name was never written, null if it was erased. */
+  /** The value under a name. Undefined if the name was never written, null if it was erased. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -163,8 +163,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Waits for the disk in a thread. The database must not be used any more, and none must be opened at the path before
-   * `close` resolves. Never rejects. Idempotent.
+   * Closes the database, waiting for the disk in another thread. The database must not be used any more, and none must
+   * be opened at the path before `close` resolves. Never rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.release();
@@ -175,7 +175,7 @@ export class SelfCheckingDatabase {
     // If the database is damaged or stays locked, the next attempt to open it reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
     quietly(() => this.database.close());
-    // Loses no data: unless RELEASE has failed, SQLite has synced the files already.
+    // The descriptors have nothing left to sync: unless RELEASE has failed, SQLite has synced the files already.
     for (const descriptor of this.descriptors.values()) quietly(() => { closeSync(descriptor); });
   }
 
@@ -195,8 +195,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Until then, a power cut may undo the creation of the file and of its log, or bring back the log of an earlier
-   * process.
+   * Syncs the directory. Until then, a power cut may undo the creation of the database file and its log, or bring back
+   * the log of an earlier process.
    */
   private async syncNames(): Promise<void> {
     try {
@@ -213,9 +213,7 @@ export class SelfCheckingDatabase {
     throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
   }
 
-  /**
-   * A failure counts as damage, because SQLite would then write over a log that may be older than the database file.
-   */
+  /** Empties SQLite's log. A failure is damage: SQLite would write over a log that may be older than the database. */
   private emptyLog(): void {
     try {
       this.runPragma('wal_checkpoint(TRUNCATE)');
@@ -277,7 +275,7 @@ export class SelfCheckingDatabase {
     try {
       this.database.exec('ROLLBACK');
     } catch {
-      // Either SQLite has rolled back the transaction already, or the database is damaged and is set aside next.
+      // Ignored: either SQLite has rolled back the transaction already, or the database is damaged.
     }
   }
 
@@ -290,7 +288,7 @@ function quietly(action: () => void): void {
   try {
     action();
   } catch {
-    // The database isn't used any more. The next attempt to open it finds whatever is wrong.
+    // Ignored: the database isn't used any more. The next attempt to open it finds whatever is wrong.
   }
 }
 
@@ -309,7 +307,7 @@ function checked<T>(path: string, action: () => T): T {
       if (NOT_DAMAGE.some((code) => error.code.startsWith(code))) throw error;
       throw new DamagedDatabaseError(path, error.message, error);
     }
-    // libsql has no class for the error of a database that can't be opened.
+    // libsql has no class for the error of a database that can't be opened, so its message is checked.
     if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, "it can't be opened", error);
     throw error;
   }
