@@ -6,14 +6,14 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { encodeRecord, Journal, type JournalRecord, type JournalSite } from './journal.js';
 
 export const JOURNAL_EXTENSION = '.journal';
-/** While the files of one journal are synced, the other accepts records. */
+/** At most two journals are in use: one accepts records while the files of the other's records are synced. */
 const MAX_JOURNALS = 2;
 const MAX_USE_MS = 10_000;
-/** How long no new journal is created after a failure: usually the disk is nearly full. */
+/** After a failure to create a journal, no other is created for this long: usually the disk is nearly full. */
 const UNAVAILABLE_MS = 10_000;
 const MAX_WAIT_MS = 1_000;
 
-/** The error when no journal can take a record. The record is then in no journal. */
+/** The error when no journal is available for a record (a small file). */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
     super('No journal is available.', { cause });
@@ -26,13 +26,11 @@ export class JournalUnavailableError extends Error {
  */
 export interface HeldRecord {
   /**
-   * Call when the record's file and its index line are both in place, when neither is, or when a marker makes recovery
-   * find out.
+   * Call when the record's file and its index line are both in place, when neither is, or when a marker in `pending/`
+   * lets recovery complete or undo the upload.
    */
   release(): void;
-  /**
-   * Call when it is unknown whether the file and its index line are in place: keeps the journal until it is replayed.
-   */
+  /** Call instead of `release` if a failed upload could not be undone: keeps the journal until it is replayed. */
   leave(): void;
 }
 
@@ -43,7 +41,7 @@ interface WaitingRecord {
   readonly reject: (error: unknown) => void;
 }
 
-/** From when a journal accepts records until the files of these records are synced. A journal may have many uses. */
+/** One use of a journal: from taking it for new records until their files are synced. Journals are reused. */
 interface Use extends EndedUse {
   readonly timer: NodeJS.Timeout;
 }
@@ -51,7 +49,7 @@ interface Use extends EndedUse {
 interface EndedUse {
   readonly journal: Journal;
   readonly paths: string[];
-  /** `Disk.lossCount` before any file of this use was written. */
+  /** The value of `Disk.lossCount` (how many syncs reported lost writes) before any file of this use was written. */
   readonly losses: number;
 }
 
@@ -67,7 +65,7 @@ export class ContentJournals {
   private readonly idle: Journal[] = [];
   private readonly unsettled: EndedUse[] = [];
   private purges = 0;
-  /** Absolute paths of closed journals. All of them must be replayed before a new removal of uploads begins. */
+  /** Absolute paths of closed journals that must be replayed before a new removal of uploads begins. */
   readonly left = new Set<string>();
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
@@ -79,7 +77,7 @@ export class ContentJournals {
   ) {}
 
   /**
-   * Adds a file. Resolves when its bytes are durable in a journal. If `add` rejects, a journal may still contain them.
+   * Adds a record (a small file). Resolves when it is durable in a journal. If `add` rejects, a journal may contain it.
    *
    * @param path the final path of the file, as an absolute path.
    * @throws JournalUnavailableError; FileRemovedError; StoreAwayError; an error of the file system.
@@ -92,11 +90,11 @@ export class ContentJournals {
   }
 
   /**
-   * Waits until all records whose `add` has resolved so far are released, and syncs their files. Afterwards, recovery
-   * needs no journal for these files, except those in `left`.
+   * Waits until all records whose `add` has resolved so far are released or left, and syncs their files. Afterwards,
+   * recovery needs no journal for these files, except the journals in `left`.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files for some time.
-   * @throws Error if a journal could not be settled.
+   * @throws Error if the store is away, a sync failed, or a journal could not be cleared, closed or removed.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);
@@ -113,8 +111,8 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of all journals and removes the journals, or leaves them to the next boot. Never rejects. Call
-   * `close` only when no record is waiting or held.
+   * Syncs the files of all journals and removes these journals. Leaves a journal to the next boot if that fails. Never
+   * rejects. Call `close` only when no record is waiting or held.
    */
   async close(): Promise<void> {
     await this.running;
@@ -124,7 +122,7 @@ export class ContentJournals {
     const { presence } = this.site;
     for (const { journal } of this.unsettled) await journal.close().catch(() => undefined);
     for (const journal of this.idle.splice(0)) {
-      // While the store is away (missing or replaced), the journal's path may name a journal of another store.
+      // While the store is away, no journal is removed: the path may be that of another store's journal.
       if (presence.isAway) await journal.close().catch(() => undefined);
       else await journal.remove().catch((error: unknown) => {
         this.logger.warn(`Removing ${journal.path} failed; retrying at the next boot.`, error);
@@ -166,7 +164,7 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // Someone has probably removed the files of all journals. After MAX_JOURNALS attempts a new journal is used.
+      // If the journal's file was removed, tries others: MAX_JOURNALS retries lead to a new journal.
       if (!(error instanceof FileRemovedError) || removed === MAX_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
@@ -186,8 +184,8 @@ export class ContentJournals {
   }
 
   /**
-   * Takes none while journals are being purged: new records would overwrite only the beginning of the bytes to be
-   * removed.
+   * Returns no idle journal while journals are being purged: in a reused journal, most of the bytes to be removed would
+   * stay behind the new records.
    */
   private takeIdle(): Journal | undefined {
     return this.purges === 0 ? this.idle.pop() : undefined;
@@ -233,8 +231,8 @@ export class ContentJournals {
   }
 
   /**
-   * A failed sync isn't repeated, because a second one could succeed although the disk has lost data: the journal is
-   * left for recovery. It is also left if another sync has reported lost writes meanwhile, perhaps of these files.
+   * Syncs the files of a journal. After a failed sync, the journal is kept to be replayed: a second sync could succeed
+   * although data was lost. It is also kept if another sync has meanwhile reported lost writes, perhaps of its files.
    */
   private async syncFiles({ journal, paths, losses }: EndedUse): Promise<void> {
     const { disk } = this.site;
@@ -254,7 +252,7 @@ export class ContentJournals {
     await journal.released();
     try {
       if (!journal.isLeft) await this.syncFiles(use);
-      // If the store went away, the journal is kept, and recovery restores the files from it when the store is back.
+      // If the store went away, the journal is kept, and recovery restores the files from the journal later.
       this.site.presence.assertHere();
       if (journal.isLeft) {
         await journal.close();

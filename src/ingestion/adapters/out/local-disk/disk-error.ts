@@ -32,8 +32,8 @@ export class StoreAwayError extends Error {
 }
 
 /**
- * The error when a file system may have lost writes, but it isn't known of which files. Any file that was written there
- * since the last sync may be incomplete, even if a later sync of it succeeds.
+ * The error when a file system may have lost writes, but it isn't known of which files. Any file that was written on
+ * that file system since the last sync may be incomplete, even if a later sync of the file succeeds.
  */
 export class LostWritesError extends Error {
   constructor(cause?: unknown) {
@@ -43,8 +43,8 @@ export class LostWritesError extends Error {
 }
 
 /**
- * The error when a path isn't on the volume of the directory above it, usually because another one is mounted in
- * between.
+ * The error when a path isn't on the volume of its part of the store (such as `files/kind=historical`), usually because
+ * another volume is mounted in between.
  */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
@@ -53,7 +53,7 @@ export class OtherVolumeError extends Error {
   }
 }
 
-/** The error when a path doesn't name the regular file of the store that it should name. */
+/** The error when a path names something other than the regular file of the store that it should name. */
 export class NotAFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file.`);
@@ -63,7 +63,7 @@ export class NotAFileError extends Error {
 
 /**
  * For `.catch()` of the removal of a file. Throws NotAFileError for `EISDIR` and `EPERM`, one of which a system reports
- * for a directory, and any other error unchanged.
+ * if the path is a directory's. Throws any other error unchanged.
  */
 export const asNotAFile =
   (path: string) =>

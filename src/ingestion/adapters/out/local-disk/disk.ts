@@ -9,22 +9,22 @@ import { SelfCheckingDatabase } from './self-checking-database.js';
 export interface DiskFile {
   /** Resolves to the number of bytes read, which is less than the buffer's length only at the file's end. */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** If `write` rejects, any of the bytes may have been written. */
+  /** If `write` rejects, all, some or none of the bytes may have been written. */
   write(chunks: readonly Uint8Array[], position: number): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
-  /** The length when the file was opened, or a later one. */
+  /** The file's length when it was opened, or at a later time. */
   size(): Promise<number>;
   standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** Inode and creation time stay the same when the directory's file system is mounted under another device number. */
+/** Identifies a directory even if its volume is mounted under another device number: the inode and birth time stay. */
 export interface DirectoryOrigin {
   readonly device: bigint;
   readonly inode: bigint;
-  /** In nanoseconds since 1970. */
+  /** When the directory was created, in nanoseconds since 1970. */
   readonly bornAt: bigint;
 }
 
@@ -48,10 +48,10 @@ export abstract class Disk {
    */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
-  /** Removes a name that isn't a directory's. Also resolves if the name is missing. */
+  /** Removes a file, a link or another name that isn't a directory's. Also resolves if the name is missing. */
   abstract remove(path: string): Promise<void>;
   abstract removeTree(path: string): Promise<void>;
-  /** Does nothing if the directory isn't empty, or the name is missing or isn't a directory's. */
+  /** Removes a directory if it is empty. Does nothing if it isn't, or if the path is missing or isn't a directory's. */
   abstract removeEmptyDirectory(path: string): Promise<void>;
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
@@ -60,22 +60,22 @@ export abstract class Disk {
   /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
-  /** Follows links; undefined if nothing is there. Synchronous: that costs less than a turn of the event loop. */
+  /** The device and inode that a path leads to; undefined if nothing is there. Synchronous: one stat costs little. */
   abstract identityOf(path: string): FileIdentity | undefined;
-  /** The function never throws: it returns false if the path can't be read. Each call is one synchronous stat. */
+  /** Returns a check of whether a path still leads to a file: one synchronous stat. False if the path can't be read. */
   abstract placeCheck(path: string, file: FileIdentity): () => boolean;
   abstract originOf(path: string): DirectoryOrigin | undefined;
-  /** When a name was last added or removed, in nanoseconds since 1970; undefined if the directory is missing. */
+  /** When a directory last got or lost a name, in nanoseconds since 1970; undefined if the directory is missing. */
   abstract changedAt(path: string): bigint | undefined;
   /** @throws DataDirectoryError unless the path is a directory or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
-  /** Links aren't followed. */
+  /** Whether anything has the name, even a link whose target is missing. */
   abstract isNameTaken(path: string): Promise<boolean>;
-  /** Follows links. Also true if both are the same directory, or if `directory` is missing. */
+  /** Whether `directory` is `ancestor` or inside it, after following links. Also true if `directory` is missing. */
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
   /** Rejects (`EROFS`, `EACCES`, ...) if the process isn't permitted to create names in a directory. */
   abstract assertWritable(directory: string): Promise<void>;
-  /** In bytes; undefined if the name is missing, or isn't a regular file's. Links aren't followed. */
+  /** The size of a regular file in bytes; undefined if there is none at the path. Links aren't followed. */
   abstract plainFileSize(path: string): Promise<number | undefined>;
 
   openDatabase(path: string): SelfCheckingDatabase {
@@ -106,7 +106,7 @@ export abstract class Disk {
   }
 
   /**
-   * Makes files and their names durable, also the absence of a missing file, unless its directory is missing, too.
+   * Makes files and their names durable, or the absence of a missing file, unless its directory is missing, too.
    *
    * @throws LostWritesError if writes may be lost, perhaps of other files; an error of the file system.
    */
@@ -130,7 +130,7 @@ export abstract class Disk {
   }
 }
 
-/** Closes a file and ignores errors: its bytes are synced already, no longer needed, or were only read. */
+/** Closes a file and ignores errors. For a file whose bytes are synced, no longer needed, or were only read. */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /**

@@ -47,8 +47,8 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a directory, which is first created durably, unless it is remembered. If that fails with `ENOENT`
-   * or `ENOTDIR`, creates the directory again and runs the action once more.
+   * Runs an action in a directory, which is first created durably, unless it is remembered. If the action or the
+   * creation fails with `ENOENT` or `ENOTDIR`, creates the directory again and runs the action once more.
    *
    * @throws DataDirectoryError if something else has the name of one of the directories; StoreAwayError; an error of
    *   the file system or of the action.
@@ -59,7 +59,7 @@ export class DurableDirectories {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       while (this.removing) await this.removing;
-      // Checks every directory on the way again, even known ones: `removeEmpty` may have removed them since.
+      // Creates every missing directory on the path again, even remembered ones: `removeEmpty` may have removed them.
       const again = (each: string): Promise<void> => this.make(each, again);
       const repeated = again(directory).then(action).finally(() => this.repeating.delete(repeated));
       this.repeating.add(repeated);
@@ -68,8 +68,8 @@ export class DurableDirectories {
   }
 
   /**
-   * Removes a directory if it is empty. First waits for repeated actions of `within`, so that the directory isn't taken
-   * away again from an action that has just created it. There must be only one call at a time.
+   * Removes a directory if it is empty. First waits for the actions that `within` runs a second time, so that the
+   * directory isn't removed again before such an action has used it. There must be only one call at a time.
    */
   removeEmpty(directory: string): Promise<void> {
     const removal = Promise.allSettled(this.repeating).then(() => this.disk.removeEmptyDirectory(directory));
@@ -78,7 +78,7 @@ export class DurableDirectories {
     return removal;
   }
 
-  /** Makes the names in a directory durable: at least those that it has at this call. */
+  /** Makes durable all names that a directory has at the time of the call. */
   sync(directory: string): Promise<void> {
     const syncing = this.syncing.get(directory);
     if (!syncing) return this.beginSync(directory);
@@ -114,7 +114,7 @@ export class DurableDirectories {
     if (dirname(directory) !== this.root) await makeParent(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
-    // Even if the directory existed already: its creator may have crashed before its entry was durable.
+    // Syncs the parent of an existing directory, too: the name isn't durable if its creator crashed before this sync.
     await this.disk.syncDirectory(dirname(directory));
   }
 }

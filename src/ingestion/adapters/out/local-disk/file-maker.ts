@@ -14,7 +14,7 @@ type Ended = (outcome: Failures | Error) => void;
 
 const ignore: Ended = () => undefined;
 
-/** Creates one batch of files at a time. */
+/** A worker thread that creates one batch of files at a time. */
 class MakerThread {
   private readonly worker: Worker;
   private ended = ignore;
@@ -53,7 +53,7 @@ class MakerThread {
 }
 
 /**
- * The worker threads that no store is using now. The stores of a process share them. A hanging disk blocks only one.
+ * Idle threads, shared by the stores of a process. A store takes one at a time: a hanging disk doesn't block others.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];

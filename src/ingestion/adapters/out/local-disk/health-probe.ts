@@ -5,14 +5,14 @@ import { segmentDirectory } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** Checks that the store is present and writable by writing a file to it. */
+/** Checks, by writing a file, that the store is present and writable. */
 export class HealthProbe {
   private readonly shared = new SharedProbe(() => this.probe());
 
   constructor(private readonly store: StoreDirectory) {}
 
   /**
-   * Checks that the store and its directories are there and writable, that uploads with an idempotency key can be
+   * Checks that the store and its directories are present and writable, that uploads with an idempotency key can be
    * expected to succeed, and that a small file can be written, synced and removed. Callers share one probe, and its
    * result for one second. A store found to be missing or unwritable counts as away until it is opened again.
    *
@@ -48,7 +48,7 @@ export class HealthProbe {
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertUsable();
     const path = this.store.at('.health');
-    // A crash during an earlier probe may have left the probe file.
+    // Removes the probe file that a crash during an earlier probe may have left.
     await disk.removeTree(path);
     const file = await disk.create(path);
     try {

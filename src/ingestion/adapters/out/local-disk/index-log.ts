@@ -7,8 +7,8 @@ import type { StoreDirectory } from './store-directory.js';
 import { MAX_DISORDER_MS } from './stored-uploads/segment-reader.js';
 
 /**
- * The most that one write appends, except for a single longer line. Recovery relies on it: a crash can damage only the
- * last write.
+ * The most bytes that one write appends, except for a single longer line. Recovery relies on this limit when it looks
+ * for damaged lines, because a crash can damage only the last write.
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
@@ -33,7 +33,7 @@ interface WaitingLine extends ReceivedLine {
 
 /**
  * Appends the index lines of one kind of upload, in the order of their arrival. Lines that arrive during a flush wait,
- * and are flushed together later, as far as a segment allows.
+ * and share the next flushes.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
@@ -58,7 +58,7 @@ export class IndexLog {
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The next line goes to a new segment, whose name sorts later: UUIDs of version 7 never go backwards in a process.
+    // The path sorts before that of the next line's segment: UUIDs of version 7 never go backwards in a process.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 

@@ -36,12 +36,12 @@ export interface JournalSite {
 
 /**
  * A preallocated journal file. Each write is durable when it ends (O_DSYNC). Overwriting preallocated blocks makes that
- * cheap, because the file's size doesn't change. After a failed append the journal must not be used again.
+ * cheap, because the file's size doesn't change. After a failed append the journal must get no more records.
  */
 export class Journal {
-  /** Once it is false, the journal must get no more records. */
+  /** False after a failed append or the removal of the journal: then it must get no more records. */
   isSound = true;
-  /** Whether the file must stay until it is replayed. */
+  /** Whether the journal's file must be kept until it is replayed. */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
@@ -85,7 +85,7 @@ export class Journal {
   }
 
   /**
-   * Resolves when the records are durable. Call `release` or `leave` once for each, unless `append` rejects.
+   * Appends records. Resolves when they are durable. Call `release` or `leave` once for each, unless `append` rejects.
    *
    * @throws FileRemovedError; an error of the file system.
    */
@@ -117,7 +117,7 @@ export class Journal {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /** Makes recovery find no records. Their bytes stay in the file until new records overwrite them. */
+  /** Makes recovery find no records in the journal. The old bytes stay in the file until new records overwrite them. */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();
@@ -159,7 +159,7 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
 /** Whether a file begins as a journal does, with or without records. */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
-/** Yields the records of a journal up to the first one that is incomplete, damaged or left over from an earlier use. */
+/** Yields the records of a journal up to the first one that is incomplete, invalid or left over from an earlier use. */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
   for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {

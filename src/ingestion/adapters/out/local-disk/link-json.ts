@@ -10,7 +10,7 @@ export async function jsonOfLink(target: Promise<string>): Promise<unknown> {
   try {
     return parseJson(await target);
   } catch (error) {
-    // EINVAL: the name isn't that of a link. ENOENT: the link was removed after its name was read, or the name on disk
+    // EINVAL: the path isn't that of a link. ENOENT: the link was removed after its name was read, or the name on disk
     // isn't valid UTF-8, so that its decoded form names nothing. ENOTDIR: the directory of the link is a file.
     if (hasCode(error, 'EINVAL', 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;

@@ -28,9 +28,9 @@ const MIB = 1024 * 1024;
 export interface LocalDiskOptions {
   readonly directory: string;
   readonly disk?: Disk;
-  /** A segment of at least this many bytes gets no further lines. Default: 64 MiB. */
+  /** A segment (file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
-  /** Size of a journal, which contains copies of small files, in bytes. At most two are in use. Default: 8 MiB. */
+  /** Size of a journal (copies of small files) in bytes. At most two journals are in use. Default: 8 MiB. */
   readonly maxJournalBytes?: number;
   readonly onFlush?: (flush: IndexFlush) => void;
   /** Observes each wait of an upload for a flush: of its index line, or of a journal. */

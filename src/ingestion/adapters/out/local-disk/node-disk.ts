@@ -162,7 +162,7 @@ function onePerFileSystem(directories: readonly string[]): string[] {
   return [...byDevice.values()];
 }
 
-/** If the path leads to a FIFO, doesn't wait for another process to open it. */
+/** Opens a regular file. Rejects with NotAFileError for anything else, and at once for a FIFO. */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
   try {
@@ -171,7 +171,7 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
     if (hasCode(error, 'EISDIR', 'ENXIO', 'ELOOP', 'ENODEV')) throw new NotAFileError(path);
     throw error;
   }
-  // Doesn't block, as the file is open, and costs less than a call in another thread.
+  // Synchronous: `fstatSync` of an open file doesn't block, and costs less than a call in another thread.
   const stats = fstatSync(handle.fd);
   if (stats.isFile()) return new NodeDiskFile(handle, stats.size);
   await handle.close();
@@ -190,8 +190,8 @@ async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
 
 let losses = 0;
 /**
- * Of several `sync` commands at once, Linux would report a failed write to only one, and the others could succeed
- * before the loss is counted.
+ * Runs one `sync` command at a time. Of several at once, Linux would report a failed write to only one, and the others
+ * could succeed before the loss is counted.
  */
 const commands = new OneAtATime();
 
@@ -214,7 +214,7 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
   }
 }
 
-/** `code` is a text such as `ENOENT` if the command wasn't started; otherwise it is the exit code, or null. */
+/** The `code` is a text such as `ENOENT` if the command wasn't started; otherwise it is the exit code, or null. */
 const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
 
 class NodeDiskFile implements DiskFile {
@@ -259,7 +259,7 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    // Synchronous on purpose: waiting for a thread of the thread pool while a sync is running would cost far more.
+    // This stat is synchronous: waiting for a thread of the thread pool while a sync is running would cost far more.
     const named = statUnlessAbsent(path);
     const own = (this.own ??= await this.handle.stat({ bigint: true }));
     return named?.ino === own.ino && named.dev === own.dev;

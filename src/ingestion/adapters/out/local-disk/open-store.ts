@@ -23,12 +23,12 @@ import { writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 
-/** A file of at most this length is written to a journal, if one is available. */
+/** A file of at most this many bytes is written to a journal, if one is available. */
 const MAX_SMALL_BYTES = 16 * 1024;
 const MAX_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
-  /** Absolute path; the directory must exist. */
+  /** Absolute path of the root directory, which must exist. */
   readonly root: string;
   /** The root directory as the user wrote it, for messages and for the lock. */
   readonly directory: string;
@@ -118,7 +118,7 @@ export class OpenStore {
   }
 
   /**
-   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory, even if it
+   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory, even if `close`
    * rejects. Stops a removal before its next segment. Idempotent.
    */
   close(): Promise<void> {
@@ -131,7 +131,7 @@ export class OpenStore {
     return this.everySegmentHasEvents;
   }
 
-  /** Every upload that is acknowledged after the promise has resolved gets an event. */
+  /** Starts the recording of events. Every upload acknowledged after `beginEvents` has resolved gets an event. */
   async beginEvents(): Promise<void> {
     if (this.everySegmentHasEvents) return;
     await this.directory.events.begin();
@@ -243,8 +243,8 @@ export class OpenStore {
 
   private async replayLeft(): Promise<void> {
     const { left } = this.directory.journals;
-    // The file of a failed upload may be in one of these journals, and its line in the open segment. Closing the
-    // segment cuts the line off, so that the replay doesn't restore the file.
+    // The file of a failed upload may be in one of the journals, and its line at the end of the open segment. Closing
+    // the segment cuts the line off, so that the replay doesn't restore the file.
     await this.rotate(UPLOAD_KINDS);
     for (const path of left) {
       if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);
@@ -264,7 +264,7 @@ export class OpenStore {
       await Promise.all(Object.values(this.logs).map((log) => log.close()));
       await this.directory.idempotency.close();
     } finally {
-      // Released even after an error: while the lock is held, this process can't open the store again.
+      // The lock is released even after an error: while it is held, this process can't open the store again.
       this.lock.release();
     }
   }

@@ -6,19 +6,19 @@ import type { DurableDirectories } from './durable-directories.js';
 import { jsonOfLink } from './link-json.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A lower bound for the position of an index line: the line is there or later. */
+/** A lower bound for the position of an index line: the line begins at this position or later. */
 export interface IndexPosition {
   /**
-   * Relative to the store's root; need not exist. The line is in this segment, or in one of the same directory whose
-   * name sorts after this one's.
+   * The path of a segment (file of index lines), relative to the store's root; it need not exist. The line is in this
+   * segment, or in one of the same directory whose name sorts after this one's.
    */
   readonly segment: string;
-  /** In bytes. If the line is in `segment`, it begins here or later. */
+  /** An offset in bytes. If the line is in `segment`, it begins at this offset or later. */
   readonly offset: number;
 }
 
 /**
- * Marks the file of an upload that is about to be published. It counts as published if the upload's index line exists.
+ * Marks the file of an upload that is about to be published. The upload counts as published if its index line exists.
  */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
@@ -55,7 +55,7 @@ const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 /**
  * The markers of uploads and segments. Each is a symbolic link in `pending/` whose name is the marker's id and whose
- * target is JSON, so one sync of the directory makes both durable. Removing a marker needs no sync: if a power cut
+ * target is JSON, so one sync of the directory makes a marker durable. Removing a marker needs no sync: if a power cut
  * brings the marker back, recovery only checks its upload or segment again.
  */
 export class PendingMarkers {
@@ -67,7 +67,7 @@ export class PendingMarkers {
   ) {}
 
   /**
-   * Resolves when the marker is durable.
+   * Adds a marker. Resolves when the marker is durable.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -78,8 +78,8 @@ export class PendingMarkers {
   }
 
   /**
-   * Replaces the marker with this id, if there is one, by a rename. Resolves when the new one is durable. A crash or an
-   * error may leave it under another name, too.
+   * Replaces the marker with this id, if there is one, by a rename. Resolves when the new marker is durable. A crash or
+   * an error may leave the new marker under another name.
    */
   async replace(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
@@ -93,7 +93,7 @@ export class PendingMarkers {
     return this.disk.remove(this.path(id));
   }
 
-  /** All names in `pending/`, sorted: not only those of markers. */
+  /** All names in `pending/`, sorted: also those of journals and removal lists. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }

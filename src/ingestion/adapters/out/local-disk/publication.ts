@@ -7,10 +7,10 @@ export interface Publication {
   readonly uploadId: string;
   /** Final path of the file, relative to the store's root. */
   readonly contentPath: string;
-  /** Relative to the store's root. */
+  /** The directory of the segment that gets the index line, relative to the store's root. */
   readonly segmentDirectory: string;
   readonly receivedAt: Date;
-  /** With its newline. */
+  /** The index line, with its newline. */
   readonly line: Uint8Array;
 }
 
@@ -28,9 +28,9 @@ export interface StagedFile {
  * 3. Append the index line.
  * 4. Remove the marker.
  *
- * If a step fails before the line is durable, removes the file and the marker. If that fails too, or the line may
- * remain, the marker stays, and recovery completes or undoes the upload at the next boot. After an error, the caller
- * must close the file in `staging/` and remove it.
+ * If a step fails before the line is durable, removes the file and the marker. If the removal fails too, or the line
+ * may remain, the marker stays, and recovery completes or undoes the upload at the next boot. After an error, the
+ * caller must close the file in `staging/` and remove it.
  *
  * @throws LineMayRemainError; StoreAwayError; OtherVolumeError; an error of the file system.
  */
@@ -55,7 +55,7 @@ export async function publishStaged(
     await log.append(segmentDirectory, publication, line);
   } catch (error) {
     await Promise.allSettled(begun);
-    // If the index line may remain, its file must stay: recovery removes it if the line doesn't exist.
+    // If the index line may remain, the file must stay: recovery removes the file if the line doesn't exist.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Undoing the upload of ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
@@ -75,8 +75,8 @@ export async function publishStaged(
  * 3. Append the index line.
  *
  * Steps 1 and 3 are durable when they end; the file becomes durable later, before the journal is cleared or removed. If
- * step 2 or 3 fails, removes the file. If that fails too, or the line may remain, a marker or the journal stays, and
- * recovery completes or undoes the upload.
+ * step 2 or 3 fails, removes the file. If the removal fails too, or the line may remain, a marker or the journal stays,
+ * and recovery completes or undoes the upload.
  *
  * @throws JournalUnavailableError before anything was done; LineMayRemainError; StoreAwayError; OtherVolumeError; an
  *   error of the file system.

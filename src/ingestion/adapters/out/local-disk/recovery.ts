@@ -50,7 +50,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Only after the repair of the segments: a line that the repair cuts off must not count as an upload's line.
+  // Uploads are settled after segments are repaired: a line that the repair cuts off must not count as durable.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids);
@@ -85,10 +85,10 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
 }
 
 /**
- * Restores the files that have an index line, and removes the others. A file also counts as having a line if the
- * segment that may have contained it was moved away. A journal that can't be replayed completely is added to
- * `ContentJournals.left`, so that no new removal of uploads begins: it would change the offsets of lines, and the
- * journal has the old ones.
+ * Replays a journal: restores its files that have an index line, and removes the others. A file is also restored if the
+ * segment that may have contained its line was moved away. A journal whose files can't all be restored is added to
+ * `ContentJournals.left`, so that no new removal of uploads begins: a removal would change the offsets of lines, and
+ * the journal has the old ones.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -109,12 +109,12 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     const losses = disk.lossCount();
     const placed = await placeAll(store, records, missing, links);
     await disk[sync](placed);
-    // In the meantime, a sync of other files may have reported lost writes, which may be of the journal's files.
+    // Lost writes that a sync of other files has reported in the meantime may be those of the journal's files.
     if (sync === 'syncFiles' && disk.lossCount() !== losses) throw new LostWritesError();
     return placed.length === records.length;
   };
   const isReplayed = await restore('syncFiles').catch((error: unknown) => {
-    // Writes all files once more and syncs each by itself, because the writes of any of them may be lost.
+    // After lost writes, writes all files again and syncs each by itself: any of them may be incomplete.
     if (!(error instanceof LostWritesError)) throw error;
     return restore('syncEach');
   });
@@ -147,12 +147,12 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     }
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
-  // Even if the file seems to have the right bytes: after a failed sync, they may be only in memory.
+  // Writes the file even if it seems to have the right bytes: after a failed sync, these may be only in memory.
   await store.directories.within(dirname(path), () => store.replaceContent(marker.content_path, bytes));
   return true;
 }
 
-/** @param durably if false, the caller must sync the file's directory. */
+/** @param durably whether to make the removal durable; if false, the caller must sync the file's directory. */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
   await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path))).catch(asNotAFile(store.at(path)));
   return true;
@@ -168,7 +168,7 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
   }
 }
 
-/** An offset other than 0 shows that the segment had lines when the position was recorded. */
+/** Whether a position's segment is missing, although an offset other than 0 shows that the segment had lines. */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
@@ -178,14 +178,14 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   try {
     return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
       if (SEGMENTS.isFile(name)) return true;
-      // Probably left by a removal that a crash broke off, which is completed later.
+      // A copy of a segment, probably left by a removal that a crash cut short. Recovery completes the removal later.
       if (pathOfCopied(name) !== undefined) return false;
       store.logger.warn(`${store.at(directory, name)} is not a segment of this store; leaving it alone.`);
       return false;
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // Without the directory, it is unknown which files have index lines.
+    // If a file has the directory's name, recovery fails: it is unknown which uploads have index lines.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }
@@ -199,7 +199,7 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
   return missing;
 }
 
-/** By directory, so that each is read only once. */
+/** The earliest position in each directory, so that no directory is read twice. */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
   for (const { segment, offset } of positions) {

@@ -36,9 +36,9 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * A crash can damage only the last write, which has at most 1 MiB or is a single longer line. So this function checks
- * the last line that begins before the last 1 MiB, and all lines after it. If the end that was read has no such line,
- * or the line isn't valid, the function reads twice as much, and so on.
+ * The length of a segment without the damaged lines at its end. A crash can damage only the last write, which has at
+ * most 1 MiB or is a single longer line. So the last line that begins before the last 1 MiB is checked, and all lines
+ * after it. If the end that was read has no such line, or that line isn't valid, twice as much is read, and so on.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {

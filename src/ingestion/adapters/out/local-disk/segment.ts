@@ -8,10 +8,10 @@ import { LineTimes } from './stored-uploads/line-times.js';
 import { MAX_DISORDER_MS, type SegmentSpan } from './stored-uploads/segment-reader.js';
 
 export interface ReceivedLine {
-  /** With its newline. */
+  /** The index line, with its newline. */
   readonly bytes: Uint8Array;
   readonly uploadId: string;
-  /** In milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
@@ -25,8 +25,8 @@ export class Segment {
   private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
-   * The directory of the uploaded files, which each append checks. The segment's own directory needs no such check,
-   * because the path of the segment's file is checked.
+   * The part of the store that contains the uploaded files. Each append checks that it is present. The segment's own
+   * directory needs no such check, because the path of the segment's file is checked.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
@@ -37,7 +37,7 @@ export class Segment {
 
   constructor(
     private readonly store: StoreDirectory,
-    /** Relative to the store's root. */
+    /** The directory of the segment's file, relative to the store's root. */
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
@@ -52,7 +52,7 @@ export class Segment {
   }
 
   /**
-   * Resolves when the lines are durable.
+   * Appends index lines. Resolves when they are durable.
    *
    * @throws StoreAwayError; FileRemovedError; OtherVolumeError; DataDirectoryError; an error of the file system.
    */
@@ -66,11 +66,11 @@ export class Segment {
     }
     try {
       const file = this.file ?? (await this.create());
-      // A single line may be long, and copying it would block the event loop.
+      // A single line isn't copied: it may be long, and the copying would block the event loop.
       await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.durableLength);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
-      // Until it is awaited below, its rejection must not count as unhandled.
+      // `isThere` is awaited only below: until then, its rejection must not count as unhandled.
       isThere.catch(() => undefined);
       await synced;
       this.store.presence.assertHere(this.contentParts);
@@ -99,8 +99,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.durableLength === 0) {
-        // Durably, because the marker is removed next: after that, nothing would remove a file that a power cut brings
-        // back.
+        // The empty file is removed durably, before the marker: without the marker, nothing would remove a file that a
+        // power cut brings back.
         await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
@@ -132,7 +132,7 @@ export class Segment {
 
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers, presence, events } = this.store;
-    // First, because the event outbox removes the entry of a segment that is neither open nor on the disk.
+    // Comes first, because the event outbox removes the entry of a segment that is neither open nor on the disk.
     this.store.openSegments.set(this.path, this);
     await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);

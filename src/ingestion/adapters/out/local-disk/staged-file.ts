@@ -7,17 +7,17 @@ import type { DiskFile } from './disk.js';
 
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
- * Applies while the memory budget of the process is used up. Hundreds of uploads to a disk that stalls then need little
- * more memory than their connections.
+ * How many bytes an upload gathers while the memory budget of the process is used up. Hundreds of uploads to a disk
+ * that stalls then need little more memory than their connections.
  */
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
-/** The disk then works while the rest of the file arrives, and little is left to sync at the end. */
+/** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
  * Writes bytes to a new file as they arrive. Not all are durable until the caller syncs the file.
  *
- * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. Then no write or sync is in flight any more.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is then in flight any more.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -37,7 +37,7 @@ class GatheringWriter {
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /** After a failed write, the rejected promise stays. */
+  /** The write in progress. After a failed write, its rejected promise stays. */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
@@ -69,7 +69,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     });
-    // A later `add` or `finish` reports the failure.
+    // A later `add` or `finish` reports the failure. Until then, it must not count as unhandled.
     writing.catch(() => undefined);
     this.writing = writing;
   }

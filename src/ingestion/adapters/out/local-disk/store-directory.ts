@@ -25,7 +25,7 @@ export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 /** The part of the store that contains a path in `uploads/` or `files/`. Both are relative to the store's root. */
 export const partOf = (path: string): string => path.split('/', 2).join('/');
 
-/** Reverses `StoreDirectory.pathBeside`; undefined if the path isn't that of a new version. */
+/** The path of the file whose new version has a path as formed by `StoreDirectory.pathBeside`; undefined for others. */
 export function pathOfCopied(path: string): string | undefined {
   const name = basename(path);
   return name.startsWith('.') && name.endsWith(COPY_EXTENSION) ? `${dirname(path)}/${name.slice(1, -COPY_EXTENSION.length)}` : undefined;
@@ -40,12 +40,10 @@ export class StoreDirectory {
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
   readonly events: EventEntries;
-  /** By their paths relative to the store's root. */
+  /** The segments that this process still writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
-  /**
-   * Absolute paths of parts to which no file in `staging/` can be renamed: another mount, although on the same device.
-   */
+  /** Absolute paths of parts to which no file in `staging/` can be renamed: other mounts of the same device. */
   private readonly otherMounts = new Set<string>();
 
   constructor(
@@ -98,9 +96,9 @@ export class StoreDirectory {
   }
 
   /**
-   * Calls an action that writes a new version of a file to the given absolute path, and then renames it to the file's
-   * path. The new version is in `staging/`, or beside the file if `staging/` is on another volume or mount. If the
-   * first attempt shows that it is, by rejecting with `EXDEV`, the action is called once more.
+   * Calls an action that writes a new version of a file to an absolute path, and then renames it to the file's own
+   * path. The new version is in `staging/`, or beside the file if `staging/` is on another volume or mount. If an
+   * attempt in `staging/` rejects with `EXDEV`, calls the action once more with a path beside the file.
    *
    * @param path the path of the file, relative to the store's root.
    */
@@ -154,11 +152,11 @@ export class StoreDirectory {
   }
 
   /**
-   * Removes a directory and its parents in the part of the store, as far as they are empty: their names contain a day
-   * or a customer, and would reveal that there were uploads. There must be only one call at a time.
+   * Removes a directory and its parents below the part of the store, as far as they are empty: their names contain a
+   * day or a customer, and would reveal that there were uploads. There must be only one call at a time.
    */
   async removeEmptyDirectories(directory: string): Promise<void> {
-    // Every store has the first two levels, such as `files/kind=historical`.
+    // Keeps the first two levels, such as `files/kind=historical`, which every store has.
     for (let path = directory; path.split('/').length > 2; path = dirname(path)) await this.directories.removeEmpty(this.at(path));
   }
 

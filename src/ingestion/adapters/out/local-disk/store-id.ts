@@ -42,7 +42,7 @@ export async function ensureStoreId(disk: Disk, root: string, logger: StorageLog
   return id;
 }
 
-/** A directory is renamed instead, because someone may want to keep its contents. */
+/** Removes a file. A directory is renamed instead, because someone may want to keep its contents. */
 async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
   try {
     await disk.remove(path);

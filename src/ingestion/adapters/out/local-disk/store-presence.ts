@@ -2,7 +2,7 @@ import type { DataDirectoryLock } from '../../../../common/data-directory/data-d
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** A disk that is full or fails causes other errors. */
+/** Error codes for a store that is read-only or forbidden to the process. A full disk causes another code. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
@@ -24,7 +24,7 @@ export class StorePresence {
     return this.whyAway !== undefined;
   }
 
-  /** All parts must exist. From then on, a missing or replaced part means that the store is away. */
+  /** Begins to watch all parts, which must exist. `assertHere` then notices one that is missing or was replaced. */
   watchParts(): void {
     for (const part of this.parts) this.watch(part);
   }
@@ -36,7 +36,7 @@ export class StorePresence {
   }
 
   /**
-   * Checks that the lock file and the given parts are in place. Synchronous: one stat for each. Skips a part that isn't
+   * Checks that the lock file and the given parts are in place. Synchronous: one stat for each. Skips parts that aren't
    * watched.
    *
    * @param parts absolute paths. Default: the parts that every store has.

@@ -16,21 +16,20 @@ export class StoreVolumes {
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    // Outermost first, so that an error message names the outermost missing directory.
+    // The outermost directories come first, so that an error message names the outermost missing one.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
-  /** @param name the path of the part, relative to the store's root. It must exist. */
+  /** @param name the path of a part to remember, relative to the store's root. The part must exist. */
   add(name: string): void {
     const path = join(this.root, name);
     if (!this.parts.has(path)) this.parts.set(path, this.disk.originOf(path));
   }
 
   /**
-   * Checks that each part of the store is the same directory as remembered, on any device, but on the root's volume if
-   * it was there before. On that volume, a part may be another directory only if the root is another one too, such as a
-   * copy.
+   * Checks that each part is the directory that was remembered, on any device. A part that was on the root's volume
+   * must still be on it, and may be another directory only if the root is another one too, such as a copy.
    *
    * @throws StoreAwayError
    */

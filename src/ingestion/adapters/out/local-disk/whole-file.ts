@@ -4,8 +4,8 @@ import { closeQuietly, type Disk } from './disk.js';
 export const UNFINISHED_EXTENSION = '.unfinished';
 
 /**
- * Writes a file under another name, which a crash may leave behind, and renames it. Its bytes are then durable, but its
- * name isn't until the caller syncs the directory. After an error of the file system, the path is unchanged.
+ * Writes a file under another name, which a crash may leave behind, and renames it. The file's bytes are then durable,
+ * but its name isn't until the caller syncs the directory. After an error, the path is unchanged.
  *
  * @param path absolute path of the file.
  */
