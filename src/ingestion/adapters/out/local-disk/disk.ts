@@ -35,7 +35,7 @@ export interface DirectoryOrigin {
  */
 export abstract class Disk {
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
-  /** Rejects with `EEXIST` if the name is taken. */
+  /** Creates an empty file. Rejects with `EEXIST` if the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
   /** Like `create`, but writes to the file are durable when they resolve (O_DSYNC). */
   abstract createSynchronized(path: string): Promise<DiskFile>;

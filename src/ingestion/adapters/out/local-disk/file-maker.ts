@@ -53,7 +53,8 @@ class MakerThread {
 }
 
 /**
- * Idle threads, shared by the stores of a process. A store takes one at a time: a hanging disk doesn't block others.
+ * Idle worker threads, shared by the stores of a process. A store takes one at a time, so a hanging disk blocks no
+ * other.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];

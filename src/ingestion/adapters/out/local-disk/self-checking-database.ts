@@ -33,7 +33,7 @@ const syncDescriptor = promisify(fdatasync);
 const RELEASE = 'PRAGMA synchronous = NORMAL; PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema';
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
-/** The error when a database can't be used, or its contents aren't as they should be. */
+/** The error when a database can't be used, has another schema, or contains damage. */
 export class DamagedDatabaseError extends Error {
   constructor(
     readonly path: string,

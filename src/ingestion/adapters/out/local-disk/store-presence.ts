@@ -29,7 +29,7 @@ export class StorePresence {
     for (const part of this.parts) this.watch(part);
   }
 
-  /** Watches one more directory, which must exist. `assertHere` checks it only if it is passed. */
+  /** Watches one more directory, which must exist. `assertHere` checks it only if it is passed as a part. */
   watch(directory: string): void {
     const identity = this.disk.identityOf(directory);
     if (identity) this.watched.set(directory, { device: identity.dev, isThere: this.disk.placeCheck(directory, identity) });

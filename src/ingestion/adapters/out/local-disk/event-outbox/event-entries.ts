@@ -17,7 +17,7 @@ const MAX_NEW = 1_000;
 
 /** Says up to which offset in a file the events of its lines are confirmed. */
 export interface EventEntry {
-  /** Relative to the store's root: a segment (a file of index lines), or a file that lists removed uploads. */
+  /** The file's path relative to the store's root: a segment (file of index lines) or a file of removed uploads. */
   readonly lines: string;
   /** In bytes: usually where a line begins, but maybe within a line after an incomplete removal. */
   readonly offset: number;

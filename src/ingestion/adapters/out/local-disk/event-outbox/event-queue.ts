@@ -32,7 +32,7 @@ export class EventQueue {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // If the last batch wasn't confirmed, reads from its beginning again, and another file only if there are none.
+      // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none left.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));

@@ -2,9 +2,9 @@
 export class LineTimes {
   /** The latest `received_at` of a line, in milliseconds since 1970. */
   newest = -Infinity;
-  /** How much earlier a line was received, at most, than a line before it. */
+  /** How much earlier a line was received, at most, than a line before it, in milliseconds. */
   disorderMs = 0;
-  /** How long an upload took at most, from the time in its id to `received_at`. Infinity if that is unknown. */
+  /** How many milliseconds an upload took at most, from the time in its id to `received_at`; Infinity if unknown. */
   longestMs = 0;
 
   add(uploadId: string, receivedAt: number): void {

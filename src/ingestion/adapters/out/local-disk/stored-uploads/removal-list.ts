@@ -12,7 +12,7 @@ export interface RemovedUpload {
   readonly uploadId: string;
   /** The customer's id. Missing in lists of an earlier version of the service, and if the index line has none. */
   readonly customerId?: string;
-  /** RFC 3339, UTC. Missing in lists of an earlier version of the service, and if the index line has no valid time. */
+  /** When the upload was received (RFC 3339, UTC). Missing in old lists, and if the index line has no valid time. */
   readonly receivedAt?: string;
   readonly contentPath: string | null;
   readonly scope: string | null;

@@ -14,8 +14,8 @@ const CHUNK_BYTES = 256 * 1024;
 const sharedMemory = new MemoryBudget();
 
 /**
- * By how much lines of a segment may be out of order: a line is written some time after its upload was complete, so it
- * may follow lines that were received up to this much later. Searching a segment by time depends on this limit.
+ * By how many milliseconds lines of a segment may be out of order: a line is written some time after its upload was
+ * complete, so it may follow lines that were received up to this much later. Searches by time depend on this limit.
  */
 export const MAX_DISORDER_MS = 10_000;
 
@@ -43,8 +43,8 @@ export class SegmentReader {
     /** The length of the durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where `lineFrom` and `linesBefore` take memory for a line of more than 256 KiB, and for some shorter ones. It is
-     * given back when the next such line is read, or the reader is closed.
+     * Where `lineFrom` and `linesBefore` take memory for a line of more than 256 KiB, and for some shorter ones. The
+     * memory is given back when the next such line is read, or the reader is closed.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}

@@ -71,7 +71,7 @@ export class UploadSearch {
   }
 }
 
-/** The last time that RFC 3339 can write. */
+/** The last time that RFC 3339 can write: its years have four digits. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
 /** The segments that may have lines received between two times, which must be at most 24 hours apart. */
