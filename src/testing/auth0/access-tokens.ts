@@ -6,20 +6,20 @@ import type { Tenant } from './tenant.js';
 
 export interface TokenRequest {
   readonly userId?: string;
-  /** The application that uses the token. Default: `caller`. */
+  /** The id of the application that uses the token. Default: `caller`. */
   readonly clientId?: string;
-  /** Default: those of the user's roles or, without a user, of the application's client grant. */
+  /** The token's permissions. Default: those of the user's roles or, for no user, of the application's grant. */
   readonly permissions?: readonly string[];
-  /** The identifier of the API. Default: the tenant's first API except the Management API. */
+  /** The identifier of the API that the token is for. Default: the tenant's first API except the Management API. */
   readonly audience?: string;
-  /** The requested scopes, separated by blanks. Without `userId`, the token's scopes are all its permissions. */
+  /** The scopes requested for a user's token, separated by blanks. Another token gets all permissions as scopes. */
   readonly scope?: string;
-  /** Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
+  /** The token's lifetime. A negative one makes an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
-/** A refusal of the token endpoint, with the members of an OAuth error. */
+/** A refusal of Auth0's token endpoint, with the HTTP status and the members of an OAuth error. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 
@@ -34,7 +34,7 @@ export class TokenError extends Error {
 
 const DAY_S = 86_400;
 
-/** Issues the tenant's access tokens, and checks the tokens in requests to the Management API. */
+/** Issues access tokens of a simulated Auth0 tenant, and checks the tokens in requests to its Management API. */
 export class AccessTokens {
   private readonly keys = new SigningKeys();
   private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
@@ -62,9 +62,9 @@ export class AccessTokens {
   }
 
   /**
-   * Answers a request for a token by client credentials.
+   * Answers a request for an access token by client credentials.
    *
-   * @throws TokenError when Auth0's token endpoint would refuse the token.
+   * @throws TokenError when the request is invalid, or the application may not get a token for the API.
    */
   async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
     const { grant_type: grantType, client_id: clientId, client_secret: secret, audience } = parameters;
@@ -107,7 +107,7 @@ export class AccessTokens {
     return token;
   }
 
-  /** @throws Error when the tenant has no such API. */
+  /** @throws Error when the tenant doesn't have the API that the token is for. */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
@@ -136,7 +136,7 @@ export class AccessTokens {
   }
 
   /**
-   * The scopes of a Management API token.
+   * Returns the scopes of the Management API token in a request.
    *
    * @param authorization the request's `Authorization` header.
    * @throws ManagementError 400 for a malformed header; 401 for a missing header, or an unknown or expired token.

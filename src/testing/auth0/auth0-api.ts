@@ -25,14 +25,14 @@ export interface Auth0Request {
 export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** An object is sent as JSON; a text or bytes are sent unchanged. */
+  /** The body of the answer. An object is sent as JSON; a text or bytes are sent unchanged. */
   readonly body?: unknown;
 }
 
 const PREFIX = '/api/v2';
 const PASSWORD_CHANGE = z.object({ client_id: z.string(), email: z.string(), connection: z.string() });
 
-/** The HTTP endpoints of an Auth0 tenant: the Management API, tokens and keys, password mails, and export files. */
+/** The HTTP endpoints of a simulated Auth0 tenant: Management API, tokens, keys, password mails and export files. */
 export class Auth0Api {
   private readonly routes: { method: string; pattern: RegExp; route: Route }[];
   private readonly jobs: ExportJobs;
@@ -134,8 +134,8 @@ export class Auth0Api {
   }
 
   /**
-   * Answers in the same way whether or not the user exists. Requires `client_id`, as Auth0's API description does.
-   * Older pages of Auth0's documentation don't require it.
+   * Answers a request for a password mail, in the same way whether or not the user exists. `client_id` is required, as
+   * in Auth0's API description; older pages of Auth0's documentation don't require it.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -147,8 +147,8 @@ export class Auth0Api {
   }
 
   /**
-   * As at the object store in which Auth0 keeps such files, the signature in the URL is the only permitted
-   * authentication.
+   * Answers the download of an export file. A request with an `Authorization` header is refused, as by the object store
+   * in which Auth0 keeps such files: the signature in the URL is the only permitted authentication.
    */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };

@@ -10,7 +10,7 @@ import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } f
 import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
-  /** The settings that differ from the defaults. A test can change them later in `Auth0StandIn.settings`. */
+  /** The tenant's settings that differ from the defaults. A test can change them later in `Auth0StandIn.settings`. */
   readonly settings?: Partial<Auth0Settings>;
   /**
    * The identifier of the API for which the service accepts tokens. Null: the tenant has no such API yet, as before the
@@ -18,23 +18,23 @@ export interface Auth0StandInOptions {
    */
   readonly audience?: string | null;
   readonly apiScopes?: readonly string[];
-  /** The scopes of the service's application. Default: `SERVICE_SCOPES`. */
+  /** The scopes of the Management API that the service's application is granted. Default: `SERVICE_SCOPES`. */
   readonly serviceScopes?: readonly string[];
-  /** The names of database connections. Default: only `Username-Password-Authentication`. */
+  /** The names of the tenant's database connections. Default: only `Username-Password-Authentication`. */
   readonly connections?: readonly string[];
-  /** In milliseconds since 1970. Default: the system's clock. */
+  /** The clock of the tenant, in milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
-  /** Called with each request and its answer. The answer is sent once the returned promise has resolved. */
+  /** Called with each request, and with the tenant's answer before it is sent. A returned promise is awaited first. */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
 export interface Auth0Exchange {
   readonly method: string;
-  /** Without the query, still percent-encoded. */
+  /** The request's path without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly requestBody: unknown;
-  /** Missing if a fault prevented the request from being processed. */
+  /** The tenant's answer. Missing if a fault prevented the request from being processed. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
@@ -42,7 +42,7 @@ export interface SeenRequest {
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  /** In milliseconds since 1970. */
+  /** When the request was received, in milliseconds since 1970. */
   readonly at: number;
 }
 
@@ -53,16 +53,16 @@ export interface ClientCredentials {
 
 export interface LoadUsersOptions {
   /**
-   * In milliseconds since 1970, of the user with this index in the call. Default: one user per second, from the
-   * beginning of 2024 on.
+   * The time of creation, in milliseconds since 1970, of the user with this index in the call of `loadUsers`. Default:
+   * one user per second, from the beginning of 2024 (UTC) on.
    */
   readonly createdAt?: (index: number) => number;
   /** The part before the `|` in the users' ids. Default: `auth0`. */
   readonly provider?: string;
   readonly namePrefix?: string;
-  /** Default: the tenant's first database if `provider` is `auth0`, otherwise the connection named like `provider`. */
+  /** The users' connection. Default: the tenant's first database for `auth0`, or else one named like the provider. */
   readonly connection?: string;
-  /** How often each of the users has logged in. Default: never. */
+  /** How often each of the loaded users has logged in. Default: never. */
   readonly logins?: number;
 }
 
@@ -87,9 +87,9 @@ const KEEP_ALIVE_MS = 60_000;
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * Starts a stand-in for an Auth0 tenant on loopback and a free port. It has the parts of the Authentication API and the
- * Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where Auth0's behaviour
- * isn't documented, it behaves in the way that is hardest for a client.
+ * Starts a stand-in for an Auth0 tenant on loopback and a free port. It simulates the parts of the Authentication API
+ * and the Management API v2 that the service and its set-up use. Where Auth0 documents no behaviour, the stand-in
+ * chooses one, or has a setting.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -98,13 +98,13 @@ export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Prom
 }
 
 export class Auth0StandIn {
-  /** The base URL, without a trailing slash. */
+  /** The tenant's base URL, without a trailing slash. */
   readonly domain: string;
-  /** A test can change them at any time. */
+  /** The tenant's settings. A test can change them at any time. */
   readonly settings: Auth0Settings;
   readonly requests: SeenRequest[] = [];
   readonly service: ClientCredentials;
-  /** An application that has all scopes of the Management API, for the set-up of a tenant. */
+  /** An application that has all simulated scopes of the Management API, for the set-up of a tenant. */
   readonly administrator: ClientCredentials;
 
   private readonly port: number;
@@ -141,8 +141,8 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // No error handler, on purpose: the promise rejects only because of a defect in this class or in `onExchange`,
-      // and the unhandled rejection then ends the test.
+      // The promise has no error handler, on purpose: it rejects only because of a defect in the stand-in or in
+      // `onExchange`, which the unhandled rejection then shows.
       void this.serve(request, response);
     });
   }
@@ -155,7 +155,7 @@ export class Auth0StandIn {
     return this.tenant.mails;
   }
 
-  /** Stops the server. The tenant keeps its state. Idempotent. */
+  /** Stops the server, and closes its connections. The tenant keeps its state. Idempotent. */
   async stop(): Promise<void> {
     if (!this.server.listening) return;
     this.server.close();
@@ -168,7 +168,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * Plans a fault for coming requests: by default, only for the next one.
+   * Plans a fault for coming requests: by default, only for the next one that matches.
    *
    * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
    * a regular expression for both.
@@ -177,20 +177,20 @@ export class Auth0StandIn {
     this.faults.add(request, fault, options);
   }
 
-  /** Ends all faults, and resets the connections of requests that a fault has left without an answer. */
+  /** Discards all planned faults, and resets the connections of requests that a fault keeps waiting for an answer. */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
   }
 
-  /** The number of requests so far that match `request`, as in `fail`. */
+  /** How many requests so far have a method and path that match `request`, a pattern as in `fail`. */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /** Issues an access token like those in requests to the service. */
+  /** Issues an access token for an API of the tenant, such as callers of the service send. */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }
@@ -203,7 +203,7 @@ export class Auth0StandIn {
     this.tokens.expireManagementTokens();
   }
 
-  /** The previous key stays in the published key set until `revokePreviousKeys` is called. */
+  /** Signs later tokens with a new key. The previous key stays published until `revokePreviousKeys` is called. */
   rotateKeys(): void {
     this.tokens.rotateKeys();
   }
@@ -212,21 +212,19 @@ export class Auth0StandIn {
     this.tokens.revokePreviousKeys();
   }
 
-  /**
-   * Replaces the scopes in all client grants of the service's application. Tokens that were issued before keep theirs.
-   */
+  /** Replaces the scopes granted to the service's application. Management API tokens issued before keep theirs. */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
       if (grant.clientId === this.service.clientId) grant.scope = scopes;
     }
   }
 
-  /** Makes the search find all changes of users made so far, even if `searchDelayMs` isn't over. */
+  /** Makes the user search find all changes made so far, even if `searchDelayMs` isn't over. */
   indexUsers(): void {
     this.tenant.users.index.catchUp(Infinity);
   }
 
-  /** Adds users, which the search finds at once. Returns their ids. */
+  /** Adds users, whom the search finds at once. Returns their ids. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
@@ -234,7 +232,7 @@ export class Auth0StandIn {
     const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
-      // The order of the user ids differs from the order in which the users were created.
+      // The ids of the loaded users aren't in the order in which the users were created.
       const userId = `${provider}|${(Math.imul(number, 2_654_435_761) >>> 0).toString(16).padStart(24, '0')}`;
       const [email, at] = [`user-${number}@example.com`, createdAt(index)];
       this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true, others }, -Infinity);
@@ -244,7 +242,7 @@ export class Auth0StandIn {
     return ids;
   }
 
-  /** Adds a role of an organization, which Auth0 lists among the tenant's roles. Returns its id. */
+  /** Adds a role of an organization, which is listed among the tenant's roles. Returns the role's id. */
   addOrganizationRole(name: string): string {
     const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
     this.tenant.roles.set(role.id, role);

@@ -20,7 +20,7 @@ const NAME = z.string().min(1).regex(/^[^<>]+$/);
 const NEW_CLIENT = z.strictObject({ name: NAME, ...SETTINGS });
 const CLIENT_CHANGE = z.strictObject({ name: NAME.optional(), ...SETTINGS });
 
-/** As seen in recorded traffic of Auth0. */
+/** Defaults for the settings of a new client, as seen in recorded traffic of Auth0. */
 const UNSAID = { is_first_party: true, oidc_conformant: false };
 const GRANT_TYPES = ['authorization_code', 'implicit', 'refresh_token', 'client_credentials'];
 
@@ -29,10 +29,10 @@ const SUBJECT = z.enum(['client', 'user']).optional();
 const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: SCOPES.optional(), subject_type: SUBJECT });
 const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes: z.boolean().nullish() });
 
-/** One suffices, but answers contain client secrets only with `read:client_keys`. */
+/** The scopes for reading clients. One suffices, but only `read:client_keys` shows the clients' secrets. */
 const READ_CLIENTS = ['read:clients', 'read:client_keys'];
 
-/** The operations on clients (applications), and on client grants (the scopes of an API that a client was granted). */
+/** Auth0's operations on clients (applications), and on client grants (the scopes of an API that a client has). */
 export const clientsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /clients',
@@ -108,7 +108,7 @@ function createClient(tenant: Tenant, { body, scopes }: ApiCall): ApiAnswer {
   const grantTypes = sent.app_type === 'spa' ? GRANT_TYPES.slice(0, 3) : GRANT_TYPES;
   const client = { id: newId('', 32), secret: randomBytes(32).toString('hex'), settings: { ...UNSAID, grant_types: grantTypes, ...sent } };
   tenant.clients.set(client.id, client);
-  // Auth0's answer to the creation has the client's secret even without the scope `read:client_keys`.
+  // Auth0's answer to the creation of a client has the secret even without the scope `read:client_keys`.
   return { status: 201, body: clientView(client, new Set([...scopes, 'read:client_keys'])) };
 }
 

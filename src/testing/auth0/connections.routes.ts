@@ -7,7 +7,7 @@ import type { ConnectionRecord, Tenant } from './tenant.js';
 
 const CLIENTS = z.array(z.strictObject({ client_id: z.string().min(1), status: z.boolean() })).min(1).max(50);
 
-/** The operations on connections (sources of users). */
+/** Auth0's operations on connections (sources of users). */
 export const connectionsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /connections',

@@ -24,7 +24,7 @@ const NEW_EXPORT = z.strictObject({
 const LINK_MS = 60_000;
 const JOB_MS = 24 * 3_600_000;
 
-/** The export jobs of a tenant, whose files are downloaded from signed URLs. */
+/** The user export jobs of a simulated Auth0 tenant. An exported file is downloaded from a URL with a signature. */
 export class ExportJobs {
   private readonly jobs = new Map<string, ExportJob>();
   private readonly links = new Map<string, { readonly jobId: string; readonly until: number }>();
@@ -44,9 +44,9 @@ export class ExportJobs {
   }
 
   /**
-   * Gzipped, with one user per line as JSON. Undefined if the URL is unknown or has expired.
+   * Returns an exported file: gzipped, with one user per line as JSON. Undefined if the URL is unknown or has expired.
    *
-   * @param path the path and query of the URL.
+   * @param path the path and query of the file's URL.
    */
   file(path: string): Buffer | undefined {
     const link = this.links.get(path);

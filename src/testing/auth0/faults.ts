@@ -1,25 +1,25 @@
 /** A fault that the stand-in for Auth0 injects into a request. */
 export type Auth0Fault =
-  /** Without processing the request. An object is sent as JSON; a text or bytes are sent unchanged. */
+  /** Answers without processing the request. An object is sent as JSON; a text or bytes are sent unchanged. */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
   | { readonly kind: 'delay'; readonly ms: number }
-  /** Without processing the request. */
+  /** Resets the connection without processing the request. */
   | { readonly kind: 'reset' }
-  /** Neither processes nor answers the request, until `Auth0StandIn.recover` resets the connection. */
+  /** Neither processes nor answers the request. The connection stays open until `Auth0StandIn.recover` resets it. */
   | { readonly kind: 'silence' }
   /** Processes the request, but resets the connection instead of answering. */
   | { readonly kind: 'lost-answer' }
-  /** Processes the request, but doesn't answer it, until `Auth0StandIn.recover` resets the connection. */
+  /** Processes the request, but doesn't answer it. The connection stays open until `Auth0StandIn.recover` resets it. */
   | { readonly kind: 'silence-after' }
-  /** Closes the connection in the middle of the answer's body. */
+  /** Processes the request, and closes the connection in the middle of the answer's body. */
   | { readonly kind: 'cut-body' }
-  /** Sends the first half of the answer's JSON, as if that were the whole body. */
+  /** Processes the request, and sends the first half of the answer's JSON as if that were the whole body. */
   | { readonly kind: 'truncated-json' };
 
 export interface FaultOptions {
-  /** How many matching requests the fault affects. Default: 1. */
+  /** How many of the matching requests the fault affects. Default: 1. */
   readonly times?: number;
-  /** How many matching requests the fault spares before. Default: 0. */
+  /** How many matching requests pass before the fault affects one. Default: 0. */
   readonly skip?: number;
 }
 
@@ -30,7 +30,7 @@ interface PlannedFault {
   times: number;
 }
 
-/** The faults that a test has planned for coming requests. */
+/** The faults that a test has planned for coming requests to the stand-in for Auth0. */
 export class Faults {
   private planned: PlannedFault[] = [];
 
@@ -43,8 +43,8 @@ export class Faults {
   }
 
   /**
-   * The fault that affects a request. Of several, only the one planned first does, and the request isn't counted for
-   * those planned after it.
+   * Returns the planned fault that affects a request, if any. A fault that still skips requests, or is used up, affects
+   * none. Of several others, only the one planned first applies, and later ones don't count the request.
    */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {
@@ -62,8 +62,8 @@ export class Faults {
 }
 
 /**
- * Converts a method and path, such as `GET /api/v2/users/{id}`, to a regular expression. `{id}` matches any one
- * segment.
+ * Converts a method and path, such as `GET /api/v2/users/{id}`, to a regular expression in which `{id}` matches any one
+ * segment of a path. Returns a regular expression unchanged.
  */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;

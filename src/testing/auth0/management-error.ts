@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 
-/** A refusal of the Management API, with the members of that API's errors. */
+/** A refusal of a request by Auth0's Management API. `body` has the members of that API's errors. */
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 

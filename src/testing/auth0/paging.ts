@@ -9,17 +9,17 @@ export interface Page {
 
 export interface PageRules {
   readonly defaultSize: number;
-  /** A request for more items, up to MAX_PER_PAGE, gets this number and no error. */
+  /** The maximum number of items on a page. Asking for more, up to MAX_PER_PAGE, is no error. */
   readonly largestSize: number;
   readonly smallestSize: number;
   readonly cap?: number;
 }
 
-/** According to Auth0's API description. */
+/** The maximum of the query parameter `per_page`, according to Auth0's API description. */
 const MAX_PER_PAGE = 100;
 
 /**
- * Reads which page of a list is wanted.
+ * Reads from a query which page of a list is wanted.
  *
  * @throws ManagementError 400 for an invalid query parameter, or for a page that ends beyond `cap`.
  */
@@ -37,7 +37,7 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/** The answer with one page of a list. With `includeTotals`, the items are in the member `name`, beside totals. */
+/** Returns the answer with one page of a list: an array, or, with `includeTotals`, an array and totals in an object. */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
@@ -47,7 +47,7 @@ export function pageAnswer(name: string, items: readonly unknown[], { start, lim
 }
 
 /**
- * The value of a boolean query parameter; undefined if the parameter is missing.
+ * Returns the value of a boolean query parameter; undefined if the parameter is missing.
  *
  * @throws ManagementError 400 for a value other than `true` and `false`.
  */

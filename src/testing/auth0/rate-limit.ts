@@ -1,15 +1,15 @@
 export interface RateLimit {
-  /** How many calls are allowed at once while the bucket is full. */
+  /** The capacity of the token bucket: how many calls are allowed at once while it is full. */
   readonly burst: number;
   readonly perSecond: number;
 }
 
-/** The token bucket that limits the calls to a tenant's Management API. */
+/** The token bucket that limits the calls to a simulated tenant's Management API. */
 export class TokenBucket {
   private tokens: number;
   private filledAt: number;
 
-  /** @param now in milliseconds since 1970. */
+  /** @param now the current time, in milliseconds since 1970. */
   constructor(
     private readonly limit: RateLimit,
     private readonly now: () => number,
@@ -29,7 +29,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // `date` and `x-ratelimit-reset` are by the same clock, so a client can subtract one from the other.
+        // The headers `date` and `x-ratelimit-reset` are by one clock, so a client can compute their difference.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

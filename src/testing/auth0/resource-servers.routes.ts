@@ -63,7 +63,7 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/** Makes the record of a new API with Auth0's defaults. The caller adds it to the tenant. */
+/** Makes the record of a new API (Auth0: resource server) with Auth0's defaults. The caller adds it to the tenant. */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {
@@ -107,7 +107,7 @@ function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     }
   }
   server.settings = { ...server.settings, ...settings };
-  // Auth0's API description says that this operation answers 201, but Auth0 answers 200 in recorded traffic.
+  // Auth0's API description says that changing an API answers 201, but Auth0 answers 200 in recorded traffic.
   return { status: 200, body: serverView(server) };
 }
 

@@ -108,9 +108,9 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
-    // Auth0 documents three different lists of scopes for this operation: in the API description, in its text for
-    // status 403, and in a guide. Here, all of these scopes are required, so what works here works at Auth0 in any
-    // case.
+    // Auth0 documents three different lists of scopes for assigning roles: in the API description, in its text for
+    // status 403, and in a guide. The stand-in requires the scopes of all three, so that a token that suffices here
+    // suffices at Auth0.
     {
       operation: 'POST /users/{id}/roles',
       scopes: ['read:roles', 'update:users', 'create:role_members'],
@@ -152,7 +152,7 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
-  // Unlike other creations, which Auth0 answers with 201.
+  // Auth0 answers the creation of a role with 200, unlike other creations (201).
   return { status: 200, body: roleView(tenant, role) };
 }
 
@@ -162,7 +162,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const added = permissions.map(({ resource_server_identifier: audience, permission_name: name }) => {
     const server = tenant.resourceServer(audience);
     if (!server) throw new ManagementError(404, `The resource server does not exist: ${audience}`, 'inexistent_resource_server');
-    // Auth0's documentation doesn't say what happens to an unknown permission. Here, it is refused.
+    // Auth0 doesn't document what happens when an unknown permission is added to a role. Here, it is refused.
     if (!server.scopes.some(({ value }) => value === name)) throw invalidBody(`Unknown permission ${name}`);
     return { audience, name };
   });
@@ -174,7 +174,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Auth0 was seen to answer so when a request had role names where role ids are required.
+  // Auth0 was seen to answer 400 `invalid_body` to a request with role names in place of role ids.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

@@ -15,13 +15,13 @@ export interface ApiAnswer {
 
 export interface Route {
   readonly operation: string;
-  /** The access token must have all of them, or only one if `anyScope` is true. */
+  /** The access token must have all of these scopes, or at least one of them if `anyScope` is true. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 
-/** A schema for texts of `least` to `most` code points. */
+/** Returns a Zod schema for texts of `least` to `most` code points. */
 export const text = (least: number, most: number) =>
   z.string().refine((value) => {
     const length = Array.from(value).length;
@@ -29,7 +29,7 @@ export const text = (least: number, most: number) =>
   }, `Must have ${least} to ${most} characters`);
 
 /**
- * Checks the body of a request and returns it.
+ * Checks the body of a request against a schema, and returns the body.
  *
  * @throws ManagementError 400 `invalid_body` when the body doesn't match the schema.
  */

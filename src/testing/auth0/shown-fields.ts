@@ -1,6 +1,6 @@
 import { flag } from './paging.js';
 
-/** Applies the query parameters `fields` and `include_fields` to an object of the answer. */
+/** Returns those members of an object that the query parameters `fields` and `include_fields` select. */
 export function withFields(view: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
   const fields = query.get('fields')?.split(',');
   if (!fields) return view;

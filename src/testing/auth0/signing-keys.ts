@@ -7,19 +7,19 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** Shared by all tenants, because creating a key pair takes a while. */
+/** The signing keys. All tenants use the same ones, because creating a key pair takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
   return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
 }
 
-/** A tenant's signing keys. The current key, the next one, and older ones that aren't revoked are published. */
+/** The signing keys of a tenant. The current key, the next one, and older ones that aren't revoked are published. */
 export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
-  /** The previous key stays in the published key set until `revokePrevious` is called. */
+  /** Makes the next key the current one. The previous key stays published until `revokePrevious` is called. */
   rotate(): void {
     this.current++;
   }

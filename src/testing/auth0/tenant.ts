@@ -6,19 +6,16 @@ import { UserStore } from './user-store.js';
 
 /** How a simulated Auth0 tenant behaves. A test may change each setting at any time. */
 export interface Auth0Settings {
-  /**
-   * How long it takes until the search finds a change of a user. `Infinity`: until `Auth0StandIn.indexUsers` is called.
-   * Default: 0.
-   */
+  /** The time until the search finds a change of a user. Default: 0. `Infinity`: until `Auth0StandIn.indexUsers`. */
   searchDelayMs: number;
-  /** The precision to which the search rounds `created_at`. Auth0 doesn't document it. Default: milliseconds. */
+  /** The precision to which the user search rounds `created_at`. Auth0 doesn't document it. Default: milliseconds. */
   searchGranularity: SearchGranularity;
   /**
-   * One token bucket for all calls of the Management API. (At Auth0, paid plans have separate buckets for some kinds of
-   * calls.) Default: no limit.
+   * The rate limit of the Management API: one token bucket for all calls. (Auth0's paid plans have separate buckets for
+   * some kinds of calls.) Default: no limit.
    */
   rateLimit: RateLimit | undefined;
-  /** The lifetime of tokens of the Management API. Default: one day. */
+  /** The lifetime of access tokens for the Management API. Default: one day. */
   tokenLifetimeSeconds: number;
   /**
    * The maximum number of items per page in lists of roles, role members, permissions and APIs: 100, or 50 as in
@@ -26,13 +23,13 @@ export interface Auth0Settings {
    */
   largestPage: 100 | 50;
   /**
-   * The effect of an unknown role in an assignment: all roles are refused with 404, or with 400, or only the others are
-   * assigned. Default: `not-found`.
+   * The answer when well-formed ids of roles to assign include an unknown one: 404 or 400, or success after assigning
+   * the others. Default: `not-found` (404).
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** With several custom domains, Auth0 refuses POST /users with 409. Default: false. */
+  /** Whether the tenant has several custom domains, so that POST /users is refused with 409. Default: false. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job's state say that it isn't finished yet. Default: 1. */
+  /** How many reads of an export job report that it is in progress, before one reports its end. Default: 1. */
   exportReads: number;
   exportEnd: 'completed' | 'failed';
   /** Whether an Auth0 Action (a script) copies `app_metadata.customer_id` into users' tokens. Default: false. */
@@ -71,7 +68,8 @@ export interface ApiScope {
 }
 
 /**
- * An API of the tenant. `settings` contains its other members: as sent, or with the values that Auth0 gives a new API.
+ * An API of a simulated Auth0 tenant. `settings` contains the API's members without a property of their own here: as
+ * sent, or with Auth0's defaults.
  */
 export interface ResourceServerRecord {
   readonly id: string;
@@ -91,7 +89,7 @@ export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
-  /** The application gets the scopes for itself (`client`) or on behalf of its users (`user`). */
+  /** Whether the application may use the scopes for itself (`client`) or on behalf of its users (`user`). */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
   allowsAll: boolean | undefined;
@@ -108,12 +106,12 @@ export interface Auth0Mail {
   readonly kind: 'verification' | 'change-password';
   readonly to: string;
   readonly userId: string;
-  /** In milliseconds since 1970. */
+  /** When the mail was sent, in milliseconds since 1970. */
   readonly at: number;
   readonly roles: readonly string[];
 }
 
-/** The state of an Auth0 tenant. */
+/** The state of a simulated Auth0 tenant. */
 export class Tenant {
   readonly users = new UserStore();
   readonly roles = new Map<string, RoleRecord>();
@@ -121,13 +119,13 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** If a role of an organization was ever added, answers say of each role to whom it belongs. */
+  /** Whether a role of an organization was ever added. If so, answers say who owns each role. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
   /**
    * @param domain the base URL of the tenant, without a trailing slash.
-   * @param now in milliseconds since 1970.
+   * @param now the current time, in milliseconds since 1970.
    */
   constructor(
     readonly domain: string,
@@ -165,7 +163,7 @@ export class Tenant {
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** Callers change this set to change the user's roles. */
+  /** The ids of a user's roles. Changing the returned set changes the roles of the user. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -201,6 +199,6 @@ export class Tenant {
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** A random id in Auth0's form: a prefix such as `rol_`, and `length` letters and digits. */
+/** Returns a random id in Auth0's form: a prefix such as `rol_`, and `length` letters and digits. */
 export const newId = (prefix: string, length = 16): string =>
   prefix + Array.from(randomBytes(length), (byte) => ALPHABET[byte % ALPHABET.length]).join('');

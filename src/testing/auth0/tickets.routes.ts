@@ -13,7 +13,7 @@ const NEW_TICKET = z.strictObject({
   client_id: z.string().optional(),
 });
 
-/** The operation that creates a link to set a user's password. No mail is sent. */
+/** Auth0's operation that creates a link to set a user's password. No mail is sent. */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'POST /tickets/password-change',

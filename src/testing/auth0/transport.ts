@@ -27,7 +27,7 @@ function parseBody(text: string, contentType: string): { body: unknown; isMalfor
   }
 }
 
-/** @param share how much of the body to send, from 0 to 1. The Content-Length is that of the part. */
+/** @param share the share of the body to send, from 0 to 1. The Content-Length is that of the part that is sent. */
 export function send(response: ServerResponse, { status, headers, body }: Auth0Answer, share = 1): void {
   const bytes = encode(body);
   const type = body === undefined ? {} : { 'content-type': typeof body === 'object' ? 'application/json; charset=utf-8' : 'text/html' };

@@ -13,7 +13,7 @@ export interface UserOrder {
   readonly isDescending: boolean;
 }
 
-/** The search index of a tenant's users. A change of a user gets into the index only after a delay. */
+/** The search index of a tenant's users. A noted change of a user gets into the index only when it is due. */
 export class UserIndex {
   private readonly users = new Map<string, UserRecord>();
   private byCreation: UserRecord[] = [];
@@ -24,7 +24,7 @@ export class UserIndex {
     this.pending.push({ userId, user, at });
   }
 
-  /** Applies the changes that are due at `now`, in milliseconds since 1970. */
+  /** Applies to the index the changes that are due at `now`, in milliseconds since 1970. */
   catchUp(now: number): void {
     const due = this.pending.filter(({ at }) => at <= now);
     if (due.length === 0) return;
@@ -36,7 +36,7 @@ export class UserIndex {
     this.isSorted = false;
   }
 
-  /** @param order default, and for an unknown field: by `created_at`, then by id. */
+  /** @param order the order of the users found. Default, and for an unknown field: by `created_at`, then by id. */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
     const ordered = this.sorted();
     const first = firstFrom(ordered, query.from);

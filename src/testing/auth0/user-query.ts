@@ -3,7 +3,7 @@ import type { UserRecord } from './user-record.js';
 
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
-/** A parsed query. `from` (inclusive) and `until` (exclusive) limit the creation time, in milliseconds since 1970. */
+/** A user search. `from` (inclusive) and `until` (exclusive) limit the creation time, in milliseconds since 1970. */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
@@ -23,11 +23,11 @@ const FIELDS: Record<string, (user: UserRecord) => string> = {
 };
 
 /**
- * Parses a query in the part of Auth0's query syntax that is supported here: `field:value`, `field:"phrase"`,
- * `field:start*`, ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. The value of `created_at` is a range, a
+ * Parses a user search in a part of Auth0's query syntax: `field:value`, `field:"phrase"`, `field:start*`, ranges in
+ * `[]` (inclusive) or `{}` (exclusive), `AND`, `OR`, `NOT` and parentheses. The value of `created_at` is a range, a
  * point in time or a day.
  *
- * @throws ManagementError 400 `invalid_query_string` for anything else.
+ * @throws ManagementError 400 `invalid_query_string` for any other query, or an unsupported field.
  */
 export function parseUserQuery(q: string, granularity: SearchGranularity): UserQuery {
   return new Parser(q, UNITS[granularity]).parse();
@@ -94,8 +94,8 @@ class Parser {
 
   private range(field: string, { from, isFrom, to, isTo }: { from: string; isFrom: boolean; to: string; isTo: boolean }): UserQuery {
     if (field === 'created_at') {
-      // A bound of `created_at` is itself a span: a day, or one unit of the index's precision. With `[` or `]`, the
-      // range includes this span; with `{` or `}`, it doesn't.
+      // A bound of `created_at` (not `*`) is itself a span: a day, or one unit of the search's precision. With `[` or
+      // `]`, the range includes this span; with `{` or `}`, it doesn't.
       return {
         from: from === '*' ? -Infinity : this.time(from)[isFrom ? 0 : 1],
         until: to === '*' ? Infinity : this.time(to)[isTo ? 1 : 0],

@@ -1,18 +1,18 @@
-/** A change makes a new record, because the search index may still contain the old one. */
+/** A user of a simulated Auth0 tenant. A change makes a new record: the search index may still hold the old one. */
 export interface UserRecord {
-  /** In the form `<provider>|<id>`. */
+  /** The user's id, in the form `<provider>|<id>`. */
   readonly userId: string;
   readonly email: string;
   readonly name: string;
   readonly connection: string;
-  /** In milliseconds since 1970. */
+  /** When the user was created, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** A user as the Management API returns it. */
+/** Returns a user as Auth0's Management API does. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

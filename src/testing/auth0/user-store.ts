@@ -1,7 +1,7 @@
 import type { UserRecord } from './user-record.js';
 import { UserIndex } from './user-index.js';
 
-/** A tenant's users. Reads by id or e-mail show a change at once, the search (`index`) only after a delay. */
+/** A simulated tenant's users. Reads by id or e-mail show a change at once; the search (`index`) may do so later. */
 export class UserStore {
   readonly index = new UserIndex();
   private readonly users = new Map<string, UserRecord>();
@@ -26,7 +26,7 @@ export class UserStore {
   /**
    * Adds or replaces a user.
    *
-   * @param searchableAt when the search begins to find this version, in milliseconds since 1970.
+   * @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970.
    */
   put(user: UserRecord, searchableAt: number): void {
     this.unlist(user.userId);
@@ -36,7 +36,7 @@ export class UserStore {
     this.index.note(user.userId, user, searchableAt);
   }
 
-  /** The search finds the user until `searchableAt`, in milliseconds since 1970. */
+  /** Removes a user. The search can still find the user until `searchableAt`, in milliseconds since 1970. */
   remove(userId: string, searchableAt: number): void {
     this.unlist(userId);
     if (this.users.delete(userId)) this.index.note(userId, undefined, searchableAt);

@@ -50,13 +50,13 @@ const USER_CHANGE = z.looseObject({
 });
 
 /**
- * Auth0 copies these from the connection at each login, so the API refuses to change them. Users of Auth0's own
- * databases are an exception.
+ * Members of a user that Auth0 copies from the user's connection at each login. Changing them is refused, except for
+ * users of Auth0's own databases, whose ids begin with `auth0|`.
  */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
-/** Also the maximum if the request has `per_page` but not the parameter `page`. */
+/** The number of users on a page of a search by default, and at most if the request lacks the parameter `page`. */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
 const MAX_PASSWORD_BYTES = 72;
@@ -110,7 +110,7 @@ export const usersRoutes = (tenant: Tenant): Route[] => [
 /**
  * Returns the user with this id.
  *
- * @throws ManagementError 404 `inexistent_user`.
+ * @throws ManagementError 404 `inexistent_user` when the tenant has no such user.
  */
 export function existingUser(tenant: Tenant, id: string): UserRecord {
   const user = tenant.users.get(id);
@@ -194,12 +194,12 @@ function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, 
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** A member that is null is left out, because null removes it from the user. */
+/** Selects the members that a user keeps as sent. Null removes a member from a user, so null members are left out. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
-/** By Auth0's password policy "good". The error doesn't say what is wrong. */
+/** Enforces Auth0's password policy "good", and a maximum of 72 bytes. The error doesn't say which rule was broken. */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
   const isTooLong = Buffer.byteLength(password) > MAX_PASSWORD_BYTES;
