@@ -1,4 +1,4 @@
-// The public API: the feature modules, their ports and adapters, and building blocks for further adapters.
+// The package's public API: feature modules, ports, adapters, and building blocks for further adapters.
 export { AccessTokenVerifier, type AccessToken } from './authentication/access-token.js';
 export * from './authentication/index.js';
 export { ServiceError, type ErrorKind, type ServiceErrorOptions } from './common/service-error.js';

@@ -12,11 +12,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 
 export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
 
-/** A store's times are whole seconds, and a busy machine is late. */
+/** The tolerance for times. A store may round them to whole seconds, and a busy machine is late. */
 const SLACK_MS = 30_000;
 
 /**
- * Defines the tests that every `Bucket` must pass.
+ * Defines the tests that every `Bucket` (a connection to an object store) must pass.
  *
  * @param setUp creates a new, empty bucket for each test.
  * @param runner default: the global functions of the running test runner, or Vitest's own.

@@ -8,7 +8,7 @@ export type BucketRight = (typeof RIGHTS)[number];
 
 /** The subject of one test of `bucketContract`: a new, empty bucket, and access to its store. */
 export interface BucketContractSubject {
-  /** If the store supports it, a page of a listing has `PAGE_SIZE` objects. */
+  /** The bucket to test. If the store supports it, a page of a listing has `PAGE_SIZE` objects. */
   readonly bucket: Bucket;
   /** Another bucket in the same store, whose prefix differs, but begins in the same way. */
   readonly neighbour: Bucket;
@@ -22,14 +22,14 @@ export interface BucketContractSubject {
    */
   withClockAhead?(aheadMs: number): Promise<Bucket>;
   /**
-   * A bucket with the same objects, whose store refuses the requests of this operation, and no others. Needed only if
+   * A bucket with the same objects, whose store refuses the requests of one operation, and no others. Needed only if
    * the store checks rights.
    */
   without?(right: BucketRight): Promise<Bucket>;
   tearDown(): Promise<void>;
 }
 
-/** Small, so that a listing of a few objects takes several pages. */
+/** The number of objects on a page of a listing. Small, so that a listing of a few objects takes several pages. */
 export const PAGE_SIZE = 7;
 
 export class BucketChecks {
@@ -53,7 +53,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Sizes of chunks that together have `sum` bytes. Only the last chunk ends where a part of an upload ends. */
+/** Chunk sizes that add up to `sum`. No chunk before the last ends at a whole MiB, as a part of an upload may. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];

@@ -5,7 +5,7 @@ import { type SeenLine, toIndexLines } from './index-lines.js';
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
-  /** One per upload. Throws if an index segment ends in an incomplete line. */
+  /** The parsed lines of all index segments. Throws if an index segment ends in an incomplete line. */
   async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
     return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));

@@ -6,7 +6,7 @@ import { type SeenLine, toIndexLines } from './index-lines.js';
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
-  /** One per upload. Throws if an index segment ends in an incomplete line. */
+  /** The parsed lines of all index segments. Throws if an index segment ends in an incomplete line. */
   async lines(): Promise<SeenLine[]> {
     return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
@@ -19,7 +19,7 @@ export class DataDirectoryView {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /** The paths, relative to DATA_DIR, of the files at any depth in a subdirectory. */
+  /** The sorted paths, relative to DATA_DIR, of the files at any depth in a subdirectory. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

@@ -11,8 +11,8 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 /**
- * Defines the tests that every `EventOutbox` must pass. The store must pass `fileStorageContract` too, and
- * `storedUploadsContract` if its `FileStorage` has `storedUploads`.
+ * Defines the tests that every adapter of the `EventOutbox` port must pass. The store must pass `fileStorageContract`
+ * too, and `storedUploadsContract` if its `FileStorage` has `storedUploads`.
  *
  * @param setUp creates a new, empty store for each test, whose outbox was never opened.
  * @param runner default: the global functions of the running test runner, or Vitest's own.
@@ -48,7 +48,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       storage = await subject.reopen();
       used = undefined;
     };
-    /** Confirms all events up to that of a new upload. Returns the ids of the others. */
+    /** Stores an upload, and confirms all events up to that of the upload. Returns the ids of the others. */
     const takeAll = async (): Promise<string[]> => {
       const { uploadId } = await store();
       const taken = await takeUntil(outbox(), (ids) => ids.includes(uploadId));
@@ -220,8 +220,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const taken = (await takeUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
         const batch = await nextOf(outbox(), 3);
         taken.push(...batch.events.map(idOf));
-        // One whose event was confirmed, one whose event is in the unconfirmed batch, and one whose event is in no
-        // batch yet.
+        // Remove one upload whose event was confirmed, one in the unconfirmed batch, and one in no batch yet.
         const later = ids.filter((id) => !taken.includes(id));
         const removed = [taken[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
         for (const id of removed) await uploadsOf(storage).remove(id);

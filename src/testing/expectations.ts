@@ -7,7 +7,7 @@ export function assertEqual(actual: unknown, expected: unknown, message?: string
   assert.deepStrictEqual(plain(actual), plain(expected), message);
 }
 
-/** Asserts that `actual` has all members of `expected`. It may have more, but its lists must have the same length. */
+/** Asserts that `actual` has all members of `expected`. `actual` may have more members, but not longer lists. */
 export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
   assertEqual(selected(actual, expected), expected, message);
 }
@@ -31,7 +31,7 @@ export function assertBytes(actual: Uint8Array | null | undefined, expected: Uin
   assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
 }
 
-/** The error with which a call rejects. Fails if the call resolves. */
+/** Returns the error with which a call rejects. Fails if the call resolves. */
 export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
   const outcome = await call.then(
     () => undefined,
@@ -63,8 +63,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Under some test runners, such as Jest, the originals have other prototypes, and `deepStrictEqual` would report them
- * as different.
+ * Copies a value with the prototypes of this module. Under some test runners, such as Jest, values have other
+ * prototypes, and `deepStrictEqual` would report them as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);

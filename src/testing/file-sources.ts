@@ -13,13 +13,13 @@ async function heldBytes(): Promise<number> {
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // V8 frees the memory of collected buffers on another thread. A second collection waits for that thread.
+  // Collect twice: V8 frees the memory of collected buffers on another thread, for which the second collection waits.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
-/** Yields a long file in chunks of 1 MiB. Throws if more than `heldMebibytes` of it are in memory. */
+/** Yields chunks of 1 MiB. Every 16 MiB, throws if the process's buffers have grown by more than `heldMebibytes`. */
 export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
   const before = await heldBytes();
   for (let index = 0; index < mebibytes; index++) {
@@ -30,7 +30,7 @@ export async function* longFile(mebibytes: number, heldMebibytes: number): Async
   }
 }
 
-/** A source of chunks. `mostAtOnce` is the largest number of chunks that were requested at the same time. */
+/** A source of byte chunks. `mostAtOnce` is the largest number of chunks that were requested at the same time. */
 export class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

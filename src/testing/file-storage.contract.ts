@@ -15,7 +15,7 @@ import { anUploadDraft, seen, storeUpload } from './upload-draft.builder.js';
 export type { FileStorageContractSubject };
 
 /**
- * Defines the tests that every `FileStorage` must pass.
+ * Defines the tests that every adapter of the `FileStorage` port must pass.
  *
  * @param setUp creates a new, empty store for each test.
  * @param runner default: the global functions of the running test runner, or Vitest's own.
@@ -246,7 +246,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/** `HELD_MIB` has room for several parts of an upload to a bucket. */
+/** The size of a long file, and how much of it a store may hold in memory: several parts of an upload to a bucket. */
 const LONG_MIB = 160;
 const HELD_MIB = 96;
 

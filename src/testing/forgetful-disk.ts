@@ -5,7 +5,7 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** With a defect, the disk loses more at a power cut than POSIX allows. */
+/** Syncs that the disk ignores, so that a power cut loses more than POSIX allows. */
 export interface DiskDefects {
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
@@ -13,10 +13,9 @@ export interface DiskDefects {
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A simulated disk in memory. A power cut may lose anything that POSIX allows a disk to lose. Each change of a sector
- * (512 bytes), and each truncation, since the last `sync` of its file is kept or lost, independently of all others. So
- * is each creation, renaming and removal of a name since the last `syncDirectory` of its directory. But the old name of
- * a renamed file never disappears without the new name being kept.
+ * A simulated disk in memory. A power cut keeps or loses at random each change of a sector (512 bytes) and each
+ * truncation since the last `sync` of the file, and each addition and removal of a name since the last `syncDirectory`
+ * of the directory. But renaming never loses both the old and the new name of a file.
  *
  * Operations in flight at the same time are performed in a random order. With the same seed of `random`, everything
  * happens in the same way again, if the code that uses the disk waits for nothing but the disk.
@@ -25,8 +24,8 @@ export class ForgetfulDisk extends Disk {
   /** Resolves when the power is cut. Operations then never settle. */
   readonly cut: Promise<void>;
   /**
-   * The probability, from 0 to 1, that an operation that changes something fails. As on a real disk, data whose `sync`
-   * failed may be lost at a power cut even if a later `sync` succeeds.
+   * The probability, from 0 to 1, that an operation that changes or syncs something fails. As on a real disk, data
+   * whose `sync` failed may be lost at a power cut even if a later `sync` succeeds.
    */
   failureRate = 0;
   private cutPower = (): void => undefined;
@@ -157,7 +156,7 @@ export class ForgetfulDisk extends Disk {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
-  /** The disk keeps no times, so callers must never cache the names in a directory. */
+  /** Returns the present time, because the disk keeps no times. To a caller, each directory has just changed. */
   override changedAt(): bigint {
     return BigInt(Date.now()) * 1_000_000n;
   }
@@ -287,8 +286,8 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // In a later iteration of the event loop, so that the code that waited for this operation can begin further ones
-    // first, which may then be picked too.
+    // The next operation is chosen in a later iteration of the event loop, so that the code that waited for this one
+    // can first begin further operations, which may then be chosen too.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

@@ -7,7 +7,7 @@ type Change = (bytes: Buffer) => Buffer;
 
 /** A file of a `ForgetfulDisk`. */
 export class FileNode {
-  /** Since the last sync, in order. A power cut may keep a change and lose an earlier one. */
+  /** The changes since the last sync, in order. A power cut may keep a change and lose an earlier one. */
   unsynced: Change[] = [];
 
   constructor(
@@ -33,8 +33,8 @@ export class FileNode {
   }
 
   /**
-   * Makes those of the `count` oldest unsynced changes durable for which `isKept` returns true. The others are lost at
-   * the next power cut, even if a later sync succeeds.
+   * Takes the `count` oldest unsynced changes. Makes those durable for which `isKept` returns true. The others are lost
+   * at the next power cut, even if a later sync succeeds.
    */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
@@ -87,7 +87,7 @@ class NameChange {
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
-  /** Since the last sync, oldest first. A power cut may keep a change and lose an earlier one. */
+  /** The changes of names since the last sync, oldest first. A power cut may keep a change and lose an earlier one. */
   private unsynced: NameChange[] = [];
 
   constructor(entries: ReadonlyMap<string, Node> = new Map<string, Node>()) {
@@ -105,7 +105,7 @@ export class DirectoryNode {
     this.change(name, undefined, added);
   }
 
-  /** Call the returned function to end the sync: the changes made before the begin become durable. */
+  /** Begins a sync. The returned function ends it, and makes the changes durable that were made before the begin. */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -127,7 +127,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // Another sync has made durable this change or a later one of the same name.
+    // Nothing to do if another sync has made durable this change or a later one of the same name.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -145,7 +145,7 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // If the removal of a renamed file's old name is lost, both names must lead to one and the same copy of the file.
+  // Each file is copied once: if a power cut keeps both names of a renamed file, they must lead to the same copy.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

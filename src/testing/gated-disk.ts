@@ -6,12 +6,13 @@ import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/
 
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
-/** Performs an operation of a `GatedDisk`, fails it, or never settles. */
+/** A function that performs an operation of a `GatedDisk`, fails it, or never settles. */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` whose asynchronous operations, except `isBelow` and `assertDirectory`, go through `gate`. A write to a file
- * is two such operations, one for each half of its bytes, so that a test can interrupt the write halfway.
+ * A `Disk` for tests. Its asynchronous operations, except `isBelow` and `assertDirectory`, go through the function
+ * `gate`. A write to a file is two such operations, one for each half of its bytes, so that a test can interrupt the
+ * write halfway.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();
@@ -29,9 +30,7 @@ export class GatedDisk extends Disk {
     return error;
   }
 
-  /**
-   * Makes the next operation with this name wait until `release` is called. `reached` resolves when the wait begins.
-   */
+  /** Makes the next operation of this name wait until `release` is called. `reached` resolves when the wait begins. */
   holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
@@ -47,7 +46,7 @@ export class GatedDisk extends Disk {
   /** Simulates SIGKILL of the process that uses the disk. */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
-    // The operating system finishes operations in progress after a real SIGKILL too.
+    // After a real SIGKILL, the operating system may still finish operations in progress, so they are awaited.
     await Promise.allSettled(this.inFlight);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }

@@ -67,7 +67,7 @@ export function identityProviderListsContract(settingOf: () => IdentityProviderS
           controller.abort();
         }
       };
-      // A list with a single page ends normally, because no further call can be rejected.
+      // A list with a single page may end normally, because there is no further call that could be rejected.
       const isWhole = await listing().then(
         () => created.every((id) => listed.has(id)),
         (error: unknown) => {

@@ -3,10 +3,10 @@ import type { IdentityProvider, ProviderCallOptions } from '../identity-manageme
 import { newRole, type Role } from '../identity-management/domain/role.js';
 import type { NewUser, User } from '../identity-management/domain/user.js';
 
-/** A random text that no other user or role has in the name or e-mail. */
+/** Returns a random text that no other user or role has in the name or e-mail. */
 export const unique = (): string => randomUUID().replaceAll('-', '');
 
-/** A user to create, with an unused e-mail. */
+/** Returns a user to create, by default with an unused e-mail. */
 export const someUser = (user: Partial<NewUser> = {}): NewUser => ({ email: `${unique()}@example.com`, name: 'Ada', roleIds: [], ...user });
 
 export interface ProviderCalls {
@@ -21,7 +21,7 @@ export const providerCalls = (providerOf: () => IdentityProvider, options: Provi
   roles: () => allOf(providerOf().listRoles(options)),
 });
 
-/** The items of all pages of a list, in order. */
+/** Collects the items of all pages of a list, in order. */
 export async function allOf<Item>(pages: AsyncIterable<readonly Item[]>): Promise<Item[]> {
   const items: Item[] = [];
   for await (const page of pages) items.push(...page);

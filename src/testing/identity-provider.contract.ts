@@ -20,7 +20,7 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 const USER_ID = /^[A-Za-z0-9._-]+\|[^\s|]+$/u;
 
 /**
- * Defines the tests that every `IdentityProvider` must pass.
+ * Defines the tests that every adapter of the `IdentityProvider` port must pass.
  *
  * @param setUp called before each test. The provider may already have users and roles.
  * @param runner default: the global functions of the running test runner, or Vitest's own.

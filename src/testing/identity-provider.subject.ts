@@ -6,17 +6,17 @@ export interface IdentityProviderSetting {
   readonly unknownUserId: string;
   /** An id that this provider could have issued, but that no role has. */
   readonly unknownRoleId: string;
-  /** How many users or roles make a list of more than one page. Default: 501. */
+  /** A number of users, or of roles, whose list has more than one page. Default: 501. */
   readonly moreThanOnePage?: number;
   /**
    * How many calls a test makes at the same time. Default: 50 creations of a role or user, 10 assignments of a role.
    */
   readonly simultaneousCalls?: number;
-  /** 255 characters. Default: 255 emoji, the characters that take the most bytes in UTF-16 and UTF-8. */
+  /** A user name of 255 characters. Default: emoji, the characters that take the most bytes in UTF-16 and UTF-8. */
   readonly longestName?: string;
-  /** The provider as after a restart of the service. An adapter that keeps no state can return itself. */
+  /** Returns the provider as after a restart of the service. For an adapter without state, this can be `provider`. */
   reopen(): Promise<IdentityProvider>;
-  /** In any order. Asks the provider directly, not through the adapter. */
+  /** Asks the provider directly, not through the adapter, for the permissions of a user's roles, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }

@@ -11,11 +11,11 @@ interface Kept {
 /** A `Bucket` in memory. A test can set the clock of the simulated store, and make operations fail or hang. */
 export class InMemoryBucket extends Bucket {
   aheadMs = 0;
-  /** The time of this machine, in milliseconds since 1970. */
+  /** The store's clock without `aheadMs`, in milliseconds since 1970. Default: this machine's clock. */
   time: () => number = () => Date.now();
   /**
    * Called before each operation; before an `upload`, once its bytes have been read. If it throws, the operation
-   * changes nothing and rejects with that error. All listings count as `list`. `bytes` is the content of `create` or
+   * changes no object and rejects with that error. All listings count as `list`. `bytes` is the content of `create` or
    * `upload`.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
@@ -25,13 +25,10 @@ export class InMemoryBucket extends Bucket {
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /**
-   * The operations begun by this instance. An `upload` counts once its bytes have been read, a listing once it is
-   * iterated.
-   */
+  /** How many operations were begun. An `upload` counts once its bytes were read, a listing once it is iterated. */
   operations = 0;
 
-  /** Changes the objects that a listing yields. */
+  /** Changes the objects that a listing finds. Default: no change. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -137,10 +134,10 @@ export class InMemoryBucket extends Bucket {
   }
 
   override close(): void {
-    // Nothing to close.
+    // A bucket in memory has nothing to close.
   }
 
-  /** A bucket with the same objects and unfinished uploads, like the bucket of another process. */
+  /** Returns a bucket that shares this bucket's objects and unfinished uploads, like the bucket of another process. */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
@@ -160,7 +157,7 @@ export class InMemoryBucket extends Bucket {
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    // As in S3, the same bytes always get the same version.
+    // As usual in S3, the version of an object depends only on the bytes.
     const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.storeTime });
     return version;
@@ -176,7 +173,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/** A test simulates a missing right by an error with the message `denied`. */
+/** Whether an error means a missing right. A test simulates a missing right by an error with the message `denied`. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

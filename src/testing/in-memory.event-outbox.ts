@@ -19,12 +19,12 @@ export class InMemoryEventOutbox extends EventOutbox {
     super();
   }
 
-  /** The storage must call this method for each stored upload. */
+  /** Adds the event of a stored upload. The storage must call this method for each stored upload. */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
-  /** The storage must call this method for each removed upload. */
+  /** Adds the event of a removed upload. The storage must call this method for each removed upload. */
   removed({ uploadId, kind, customerId, receivedAt }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);
     this.add({ type: 'removed', uploadId, kind, customerId, receivedAt, removedAt: new Date() });

@@ -82,7 +82,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // The source may reuse the memory of a chunk for the next one.
+  // Each chunk is copied, because the source may reuse the chunk's memory for the next one.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

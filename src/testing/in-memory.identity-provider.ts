@@ -30,7 +30,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * Makes every call, and every request for a page, reject with this error until `recover` is called. Those that wait
+   * Makes every call, and every request for a page, reject with this error until `recover` is called. Calls that wait
    * because of `hang` reject too.
    */
   failWith(error: Error): void {
@@ -48,7 +48,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     });
   }
 
-  /** Ends `failWith` and `hang`. Calls that were waiting continue. */
+  /** Ends the effects of `failWith` and `hang`. Calls that were waiting continue. */
   recover(): void {
     this.failure = undefined;
     this.openGate();
@@ -96,7 +96,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * The permissions that a user's roles give, each once.
+   * Returns the permissions of a user's roles, each once.
    *
    * @throws UserNotFound when no user has that id.
    */

@@ -2,7 +2,7 @@ import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/u
 
 /** An `UploadEvents` in memory, for tests. Fails while a test wants it to. */
 export class InMemoryUploadEvents extends UploadEvents {
-  /** In the order of delivery. An event that was delivered twice is listed twice. */
+  /** The delivered events, in the order of delivery. An event that was delivered twice is listed twice. */
   readonly delivered: UploadEvent[] = [];
   private readonly watchers = new Set<() => void>();
   private failure: Error | null = null;
@@ -16,7 +16,7 @@ export class InMemoryUploadEvents extends UploadEvents {
     this.failure = null;
   }
 
-  /** Waits until at least `count` events have been delivered, and resolves to all of them. */
+  /** Waits until at least `count` events have been delivered, and resolves to all delivered events. */
   async atLeast(count: number): Promise<readonly UploadEvent[]> {
     while (this.delivered.length < count) await new Promise<void>((resolve) => this.watchers.add(resolve));
     return this.delivered;

@@ -4,7 +4,7 @@ export interface SeenLine {
   readonly content_sha256: string | null;
 }
 
-/** Parses the lines of index segments. Throws if a segment ends in an incomplete line. */
+/** Parses the lines of index segments. Throws if a segment ends in an incomplete line, or a line is no JSON. */
 export function toIndexLines(segments: readonly string[]): SeenLine[] {
   return segments.flatMap((text) => {
     const lines = text.split('\n');

@@ -1,6 +1,6 @@
 /**
- * The position of the first item for which `isBefore` is false, or else the length of the list. All items for which it
- * is true must come first.
+ * Returns the position of the first item for which `isBefore` is false, or else the length of the list. All items for
+ * which `isBefore` is true must come first.
  */
 export function lowerBound<Item>(items: readonly Item[], isBefore: (item: Item) => boolean): number {
   let [low, high] = [0, items.length];

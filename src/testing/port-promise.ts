@@ -2,9 +2,9 @@ import { AssertionError } from 'node:assert';
 import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
-/** A promise that the docstring of a port makes, and advice for an adapter that breaks it. */
+/** A promise that the docstring of a port makes, and advice for the author of an adapter that breaks it. */
 export interface PortPromise {
-  /** A sentence of the port's docstring, or a part of it, word for word. */
+  /** A sentence of the port's docstring, or a part of such a sentence, word for word. */
   readonly sentence: string;
   readonly advice: string;
 }

@@ -13,8 +13,8 @@ const ROOT = '/store';
 const MAX_CUTS = 3;
 const MAX_CALLERS = 12;
 /**
- * Limits for the number of operations until a power cut, of which one is picked at random. With the low one, the cut
- * comes during a boot or soon after it.
+ * The maximum number of operations until a power cut, picked at random from these two. With the low one, the cut comes
+ * during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
 
@@ -24,17 +24,17 @@ export interface PowerCutReport {
   readonly removed: number;
   readonly refused: number;
   /**
-   * One sentence for each acknowledged upload whose index line is missing or changed. An upload whose removal has begun
-   * may be missing.
+   * One sentence for each acknowledged upload whose index line is missing or changed. The line may be missing once the
+   * upload's removal has begun.
    */
   readonly lost: readonly string[];
-  /** `deliveredAgain` counts the deliveries that repeated an event. */
+  /** The number of delivered events. `deliveredAgain` counts those that had been delivered before. */
   readonly delivered: number;
   readonly deliveredAgain: number;
   /**
-   * One sentence for each event that is missing, in the wrong order, or for an upload that failed; for each that was
-   * delivered again after it was confirmed, in the same boot without failures of the disk; and for each file left in
-   * `events/`.
+   * One sentence for each event that is missing, is for an upload that failed, or came before the event of an earlier
+   * line of its index segment; for each that came again in the same boot after it was confirmed, unless the disk could
+   * fail; and for each file left in `events/`.
    */
   readonly eventErrors: readonly string[];
   readonly halfShown: readonly string[];
@@ -42,8 +42,8 @@ export interface PowerCutReport {
 
 /**
  * Stores and removes uploads on a `ForgetfulDisk`, and delivers their events, until the power is cut; one to three
- * times in a row. Then compares the disk and the delivered events with the acknowledged uploads. The same seed repeats
- * the same run.
+ * times in a row. Then compares the disk and the delivered events with the acknowledged uploads. The seed determines
+ * the operations and the cuts.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -58,7 +58,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // Once more, because the repairs that a boot makes must be durable too.
+  // The power is cut once more, because the repairs that a boot makes must be durable too.
   disk = disk.afterCut();
   const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -112,9 +112,9 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
 
 class Ledger {
   readonly acknowledged = new Map<string, string>();
-  /** Without those that failed with `LineMayRemainError`, because their index line may be there. */
+  /** The ids of failed uploads, without those whose index line may remain (`LineMayRemainError`). */
   readonly refused = new Set<string>();
-  /** As long as the removal isn't acknowledged, the upload may be in the store after a boot or not. */
+  /** The ids of uploads whose removal has begun. Until it is acknowledged, a boot may find the upload or not. */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
   private change = this.nextChange();
@@ -142,7 +142,7 @@ class Ledger {
       await storage.storedUploads.remove(id);
       this.removed.add(id);
     } catch {
-      // A removal may fail. After the next boot, its upload must then be complete or completely gone.
+      // A removal may fail. After the next boot, the upload must then be complete or completely gone.
     }
     this.tellChange();
   }
@@ -243,7 +243,7 @@ function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; ha
   for (const [path, segment] of files) {
     if (/^\/store\/(staging|pending)\//.test(path) && !path.endsWith('.emptied')) halfShown.push(`${path} is left over`);
     if (!path.startsWith(`${ROOT}/uploads/`)) continue;
-    // A segment whose last line was removed stays for some minutes, with a marker.
+    // An empty segment needs a marker. The store keeps such a segment for some minutes after the last line was removed.
     if (segment.length === 0 && !files.has(`${ROOT}/pending/${basename(path, '.ndjson')}.emptied`)) halfShown.push(`${path} is empty`);
     const texts = segment.toString().split('\n');
     if (texts.pop() !== '') halfShown.push(`${path} ends in a torn line`);

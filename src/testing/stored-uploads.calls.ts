@@ -2,13 +2,13 @@ import type { FileStorage } from '../ingestion/application/ports/file-storage.po
 import type { StoredUploads, UploadFilter, UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 
-/** The `StoredUploads` of a store. Throws if it offers none. */
+/** Returns the `StoredUploads` of a store. Throws if the store has none. */
 export function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   if (!uploads) throw new Error('FileStorage.storedUploads is undefined: return the StoredUploads of the store.');
   return uploads;
 }
 
-/** Lists all uploads that match a filter, page by page. */
+/** Lists all uploads that match a filter, or those of them after a position, with at most `limit` uploads per page. */
 export async function listed(uploads: StoredUploads, filter: UploadFilter, limit: number, after?: UploadPosition): Promise<Upload[]> {
   const all: Upload[] = [];
   for (let next: UploadPosition | null | undefined = after; next !== null; ) {
@@ -19,7 +19,7 @@ export async function listed(uploads: StoredUploads, filter: UploadFilter, limit
   return all;
 }
 
-/** Reads an upload's file, or a range of it. Resolves to undefined if the upload was removed, or has no file. */
+/** Reads an upload's file, or a range of the file. Resolves to undefined if the upload was removed or has no file. */
 export async function contentOf(uploads: StoredUploads, upload: Upload, range?: { first: number; last: number }): Promise<Buffer | undefined> {
   const bytes = await uploads.openContent(upload, range);
   if (!bytes) return undefined;

@@ -16,7 +16,7 @@ const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 const at = (hour: number): Date => new Date(NOON + hour * HOUR_MS);
 
 /**
- * Defines the tests that every `StoredUploads` must pass. The store must pass `fileStorageContract` too.
+ * Defines the tests that every adapter of the `StoredUploads` port must pass, beside `fileStorageContract`.
  *
  * @param setUp creates a new, empty store for each test.
  * @param runner default: the global functions of the running test runner, or Vitest's own.
@@ -35,7 +35,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
     afterEach(() => subject.tearDown());
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
-    /** Each is received that many hours after `NOON`. */
+    /** Stores one upload for each of these hours, received that many hours after `NOON`. */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
       for (const hour of hours) uploads.push(await store(draft.with({ receivedAt: new Date(NOON + hour * HOUR_MS) })));

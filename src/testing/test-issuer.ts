@@ -9,7 +9,7 @@ export const AUDIENCE = 'load-data-api';
 export const rsaKey = (bits = 2048): KeyObject => generateKeyPairSync('rsa', { modulusLength: bits }).privateKey;
 export const ecKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 
-/** The public key of a key pair as a JSON Web Key, with additional members. */
+/** Returns the public key of a key pair as a JSON Web Key, with additional members. */
 export const jwkOf = (key: KeyObject, members: JWK): JWK => ({ ...createPublicKey(key).export({ format: 'jwk' }), ...members });
 
 const encode = (value: unknown): string =>
@@ -33,7 +33,7 @@ export function signToken(key: KeyObject | string, header: Readonly<Record<strin
   return `${input}.${signature().toString('base64url')}`;
 }
 
-/** A request with one `Authorization` header for each of these values. */
+/** Returns an HTTP request with one `Authorization` header for each of these values. */
 export function requestWith(...authorization: readonly string[]): IncomingMessage {
   const request = new IncomingMessage(new Socket());
   request.rawHeaders = ['Host', 'localhost', ...authorization.flatMap((value) => ['Authorization', value])];
@@ -41,7 +41,7 @@ export function requestWith(...authorization: readonly string[]): IncomingMessag
   return request;
 }
 
-/** In seconds since 1970. */
+/** The current time, in whole seconds since 1970. */
 export const now = (): number => Math.floor(Date.now() / 1000);
 
 /** A token issuer for tests, which serves its key set over HTTP on loopback. */

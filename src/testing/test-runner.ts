@@ -20,8 +20,8 @@ const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfi
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;
   if (FUNCTIONS.every((name) => typeof globals[name] === 'function')) return globals as TestRunner;
-  // Vitest makes its functions global only if configured so. No import at the top of this file, because it must load
-  // even if Vitest isn't installed.
+  // Vitest makes its functions global only if configured so. They aren't imported at the top of this file, because it
+  // must load even if Vitest isn't installed.
   if ('__vitest_worker__' in globalThis) return vitest();
   throw new TypeError('No test runner found: pass { describe, it, beforeEach, afterEach } of yours as the last argument, for example those of node:test.');
 }

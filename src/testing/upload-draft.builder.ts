@@ -17,7 +17,7 @@ interface DraftParts {
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** Each upload id contains it, so that ids made for the same `receivedAt` are in order. */
+/** The sequence number in the next upload id, so that ids made for the same `receivedAt` are in order. */
 let built = 0;
 
 /** Builds drafts of uploads, each with its own upload id. By default, a draft has no file. */
@@ -40,7 +40,7 @@ export class UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
 
-  /** The file can be read only once. */
+  /** Gives the draft a file, which can be read only once. */
   file(...chunks: (string | Uint8Array)[]): UploadDraftBuilder {
     return this.with({ bytes: Readable.from(chunks.map((chunk) => Buffer.from(chunk))) });
   }
@@ -60,11 +60,11 @@ export class UploadDraftBuilder {
   }
 }
 
-/** A builder of a valid draft without a file. */
+/** Returns a builder of a valid upload draft without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
 /**
- * Stores a draft, and returns the upload that its `conclude` made.
+ * Stores an upload draft, and returns the upload that the draft's `conclude` made.
  *
  * @throws Error when `conclude` wasn't called exactly once, or the draft repeats an upload with the same
  * Idempotency-Key.
@@ -84,7 +84,7 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
   return upload;
 }
 
-/** Stores a draft, and returns only those members of the receipt that every store must return. */
+/** Stores an upload draft, and returns only those members of the receipt that every store must return. */
 export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
   const { uploadId, content, replayed = false } = await storage.store(draft);
   return { uploadId, content: content && { size: content.size, sha256: content.sha256 }, replayed };

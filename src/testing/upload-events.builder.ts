@@ -4,15 +4,15 @@ import { anUploadDraft, type UploadDraftBuilder } from './upload-draft.builder.j
 
 const SOURCE = 'http://127.0.0.1:3000';
 
-/** The event that the upload of this draft, without its file, was stored. */
+/** Makes the event of a stored upload, which is that of the draft without a file. */
 export async function anUploadEvent(draft: UploadDraftBuilder = anUploadDraft()): Promise<UploadEvent> {
   return uploadEventOf({ type: 'stored', upload: await draft.with({ bytes: null }).build().conclude(null) }, SOURCE);
 }
 
-/** The events that `count` different uploads were stored. */
+/** Makes the events of `count` different stored uploads. */
 export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promise.all(Array.from({ length: count }, () => anUploadEvent()));
 
-/** The event that an upload was removed. */
+/** Makes the event of a removed upload. */
 export function aRemovalEvent(): UploadEvent {
   const { uploadId, kind } = anUploadDraft().build();
   return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', receivedAt: new Date(), removedAt: new Date() }, SOURCE);

@@ -16,7 +16,7 @@ export interface UploadEventsContractSubject {
 }
 
 /**
- * Defines the tests that every `UploadEvents` must pass.
+ * Defines the tests that every adapter of the `UploadEvents` port must pass.
  *
  * @param setUp creates a new receiver, and an `UploadEvents` that delivers to it, for each test.
  * @param runner default: the global functions of the running test runner, or Vitest's own.
