@@ -10,5 +10,5 @@ const character = fc
     (text) => (typeof text === 'string' ? text.codePointAt(0) : undefined) ?? NaN,
   );
 
-/** Like `fc.string({ unit: 'binary' })`, which takes a second in each process to make a table of all code points. */
+/** Random texts as by `fc.string({ unit: 'binary' })`, which takes a second per process for a table of code points. */
 export const anyText = (constraints: Omit<fc.StringConstraints, 'unit'> = {}): fc.Arbitrary<string> => fc.string({ ...constraints, unit: character });

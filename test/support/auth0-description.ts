@@ -3,7 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Auth0Exchange } from '../../src/testing/index.js';
 
-/** Absent unless it was placed beside the project. */
+/** Auth0's API description. The file is absent unless it was placed beside the project. */
 const FILE = new URL('../../../shared/auth0/management-api.openapi.json', import.meta.url);
 
 interface Parameter {
@@ -27,22 +27,22 @@ export interface Description {
 export interface Violation {
   readonly side: 'request' | 'answer';
   readonly operation: string;
-  /** Undefined if a fault replaced the answer. */
+  /** The status of the answer. Undefined if a fault replaced the answer. */
   readonly status: number | undefined;
   readonly text: string;
 }
 
 /**
- * Known deviations of Auth0's answers from the description, by operation and status, and their sources. The body of
- * such an answer is checked against the description of the given other status.
+ * Known deviations of Auth0's answers from the description, by operation and status. The body of such an answer is
+ * checked against the description of the given other status.
  */
 const DEVIATIONS: Readonly<Record<string, number>> = {
-  // The status is 200 in recorded traffic with a tenant, and 201 in the description.
+  // The answer has status 200 in recorded traffic with a tenant, and 201 in the description.
   'patch /resource-servers/{id} 200': 201,
 };
-/** Tenants whose organizations have roles (early access) send them. Source: recorded traffic. */
+/** Members of a role that the description lacks, seen in recorded traffic of tenants with organization roles. */
 const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
-/** The description lists 404 only for some operations, and 5xx for almost none. */
+/** Refusals that need no description: it lists 404 only for some operations, and 5xx for almost none. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
 /** Checks requests to Auth0's Management API, and the answers, against Auth0's description of this API. */
@@ -52,7 +52,7 @@ export class Auth0Description {
 
   constructor(private readonly description: Description) {
     addFormats.default(this.ajv);
-    // Accepts e-mails with letters beyond ASCII, because it isn't documented whether Auth0 accepts them.
+    // E-mails may have letters beyond ASCII, because it isn't documented whether Auth0 accepts them.
     this.ajv.addFormat('email', /^[^\s@]+@[^\s@]+$/u);
     this.ajv.addFormat('strict-uri', { type: 'string', validate: (value: string) => URL.canParse(value) });
     this.ajv.addFormat('client-id', true);
@@ -63,7 +63,7 @@ export class Auth0Description {
     }));
   }
 
-  /** None if the operation isn't described. */
+  /** Lists the violations in a request and its answer. An operation without a description has none. */
   violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
     const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
     if (!found) return [];
@@ -118,7 +118,7 @@ export class Auth0Description {
 
 let description: Auth0Description | undefined;
 
-/** Undefined if the description is absent. */
+/** Reads Auth0's API description. Undefined if the file is absent. */
 export function readAuth0Description(): Auth0Description | undefined {
   if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
   return description;
@@ -132,7 +132,7 @@ export function reportIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 
-/** The encoded bytes may be invalid UTF-8, which no test sends. */
+/** Whether each `%` begins an escape. It may escape invalid UTF-8, which no test sends. */
 const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
 
 const withoutUndescribed = (body: unknown): unknown =>

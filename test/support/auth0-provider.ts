@@ -7,8 +7,7 @@ export const openAuth0Provider = ({ domain, service }: Auth0StandIn): Auth0Ident
   new Auth0IdentityProvider({ url: domain, ...service, connection: 'Username-Password-Authentication', audience: 'load-data-api' });
 
 /**
- * Declares the contract tests for the Auth0 adapter. All these tests share one tenant, so users and roles of earlier
- * tests are still there.
+ * Declares the contract tests for the Auth0 adapter. They share one tenant, with the users and roles of earlier tests.
  */
 export function auth0ProviderContract(what: string, settings: Partial<Auth0Settings>): void {
   describe(`on ${what}`, () => {
@@ -19,8 +18,7 @@ export function auth0ProviderContract(what: string, settings: Partial<Auth0Setti
     afterAll(() => tenant.stop());
 
     identityProviderContract('Auth0IdentityProvider', () => {
-      // Makes the tenant's search find the users of earlier tests. They are then like users that others created long
-      // ago.
+      // The tenant's search finds the users of earlier tests from now on, as if others had created them long ago.
       tenant.indexUsers();
       let provider = openAuth0Provider(tenant);
       return Promise.resolve({

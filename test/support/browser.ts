@@ -1,4 +1,4 @@
-/** The target of a redirect to another origin isn't requested, so its `html` is empty. */
+/** A page that the browser has opened. A URL of another origin isn't requested, so its `html` is empty. */
 export interface Page {
   readonly url: string;
   readonly html: string;
@@ -8,7 +8,7 @@ export interface Page {
 export class Browser {
   private readonly cookies = new Map<string, string>();
 
-  /** @param site the origin of the pages that are requested. */
+  /** @param site the origin of the pages that the browser requests, without a trailing slash. */
   constructor(private readonly site: string) {}
 
   async open(url: string, init: RequestInit = {}): Promise<Page> {

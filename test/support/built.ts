@@ -5,8 +5,8 @@ export const BUILD_PORT = 'TEST_BUILD_PORT';
 export const BUILT = 'built';
 
 /**
- * Resolves when dist is the build of the sources: at once, unless `build-meanwhile.ts` builds at the same time. Rejects
- * if the build failed. Specs await it when they are imported, because a hook has a time limit.
+ * Resolves when dist is the build of the sources: at once, unless `build-meanwhile.ts` is building. Rejects if the
+ * build failed. Specs wait for this while they are imported, because a hook has a time limit.
  */
 export async function built(): Promise<void> {
   const port = process.env[BUILD_PORT];

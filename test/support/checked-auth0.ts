@@ -3,7 +3,7 @@ import { readAuth0Description, type Violation } from './auth0-description.js';
 
 export interface CheckedAuth0 {
   readonly standIn: Auth0StandIn;
-  /** Empty if the description is absent. */
+  /** Violations of Auth0's API description so far. Empty if the description is absent. */
   readonly violations: readonly Violation[];
 }
 
@@ -26,17 +26,14 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   };
 }
 
-/**
- * The violations for which the stand-in is to blame: those in its answers, and those in requests that it accepted.
- * Violations in requests that it refused don't count.
- */
+/** The violations for which the stand-in is to blame: those in its answers, and in requests that it didn't refuse. */
 export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
   violations.filter(({ side, status = 0 }) => side === 'answer' || status < 400);
 
 export interface Called {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed if it is a JSON object or array, otherwise as text. */
+  /** The body of the answer: parsed if it begins like a JSON object or array, otherwise as text. */
   readonly body: unknown;
 }
 

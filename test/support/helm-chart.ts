@@ -53,7 +53,7 @@ export interface Pod {
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly labels: Labels; readonly annotations?: Labels };
-  /** A ServiceAccount has none. */
+  /** The object's specification. A ServiceAccount has none. */
   readonly spec?: {
     readonly replicas?: number;
     readonly template?: Pod;
@@ -68,7 +68,7 @@ export interface Manifest {
 
 const isObject = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Later values replace earlier ones, as in Helm. */
+/** Merges values for a Helm chart. Later values replace earlier ones, as in Helm. */
 export const merged = (...all: readonly Values[]): Values =>
   all.reduce((result, values) => {
     const entries = Object.entries(values).map(([name, value]) => [name, isObject(value) && isObject(result[name]) ? merged(result[name], value) : value]);
@@ -132,7 +132,7 @@ export class Chart {
     return new Chart(await mkdtemp(join(tmpdir(), 'helm-')));
   }
 
-  /** Rejects with Helm's message if the chart refuses the values. */
+  /** Renders the chart with these values. Rejects with Helm's message if the chart refuses the values. */
   async template(values: Values, { chart = CHART, parameters = [] }: { chart?: string; parameters?: readonly string[] } = {}): Promise<string> {
     const file = join(this.directory, `values-${this.count++}.json`);
     await writeFile(file, JSON.stringify(values));

@@ -1,10 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BASE, expectAnswer, expectError, type Fields, fresh, freshEmail, identityRequests, type Operation, OPERATIONS, REFUSAL, type Target } from './identity-requests.js';
 
-/**
- * An identity provider under test, and the properties on which the service's answers of the six identity operations
- * depend.
- */
+/** An identity provider under test, and the properties of it that the tests of the six identity operations need. */
 export interface ProviderUnderTest {
   readonly userId: string;
   readonly roleId: string;
@@ -13,18 +10,18 @@ export interface ProviderUnderTest {
   readonly unknownRoleId: string;
   /**
    * Whether names are tried with each blank and each control character. Default: with one of each, because the service
-   * refuses all of them before it asks a provider.
+   * refuses all such names before it asks a provider.
    */
   readonly triesAllCharacters?: boolean;
   /**
-   * 128 and 255 characters, with the most UTF-16 units that the provider accepts. Default: names in which each
-   * character has two units.
+   * Names of the maximum length (128 and 255 characters), with as many UTF-16 units as the provider accepts. Default:
+   * two units per character.
    */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;
   start(): Promise<Target>;
   stop(): Promise<void>;
-  /** As the provider itself reports them, in any order. */
+  /** The permissions of a user as the provider itself reports them, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tokenOf(userId: string, email: string): Promise<string>;
 }
@@ -81,7 +78,7 @@ const goodNames = (most: number, longest = '😀'.repeat(most)): (readonly [stri
 
 const permissions = (length: number): string[] => Array.from({ length }, (_, index) => `read:${index}`);
 const LABEL = 'd'.repeat(63);
-/** No part exceeds its own length limit. */
+/** Makes an e-mail of this length in which no part exceeds the part's own limit. */
 const longEmail = (length: number): string => `${'l'.repeat(64)}@${LABEL}.${LABEL}.${'e'.repeat(length - 64 - 1 - 128 - 3)}.de`;
 
 const BAD_PERMISSIONS: Row[] = [
@@ -111,7 +108,7 @@ const GOOD_PERMISSIONS: (readonly [string, string[], string[]])[] = [
   ['two that differ in letter case', ['a:x', 'A:x'], ['A:x', 'a:x']],
 ];
 
-/** Defines the tests of the six identity operations. The service must give the same answers with every provider. */
+/** Defines the tests of the six identity operations. With each provider, the service must pass the same tests. */
 export function identityOperations(name: string, provider: ProviderUnderTest): void {
   describe(`the six operations on ${name}`, () => {
     const target: Target = { url: '', token: '' };
@@ -251,7 +248,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['update-user', 'new_name', badNames(255, provider)],
     ];
 
-    /** Sorted, because the order of the service's list may change when the provider's search finds a new user. */
+    /** The service's roles and users, sorted: their order may change when the provider's search finds a new user. */
     const contents = async () => [...(await list('roles')), ...(await list('users'))].map((item) => JSON.stringify(item)).sort();
     describe.each(MEMBERS)('POST /%s rejects %s', (operation, member, rows) => {
       let before: string[];

@@ -48,17 +48,17 @@ export interface Target {
   token: string;
 }
 
-/** The service promises the answer within ten seconds, and its transfer takes some time. */
+/** The time limit of a request: the service promises an answer within ten seconds, and its transfer takes time. */
 const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 
 /**
- * Functions that send requests for the six identity operations. Each request goes to the service that `target` names at
- * that moment.
+ * Returns functions that send requests for the six identity operations. Each request goes to the service that `target`
+ * names at that moment.
  */
 export function identityRequests(target: Target) {
-  /** They exist once `makeKnown` was called. So their name and e-mail are already in use. */
+  /** A role and a user that exist once `makeKnown` was called. Their name and e-mail are then in use. */
   const known = { roleId: '', userId: '', roleName: 'taken', email: 'taken@grid.example' };
   async function makeKnown(): Promise<void> {
     known.roleId = await created('create-role', { role_name: known.roleName, permissions: ['read:roles'] });

@@ -54,8 +54,8 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
     const roleOf = (...permissions: string[]): Promise<string> => created('create-role', { role_name: fresh(), permissions });
 
     /**
-     * Like the button Authorize of Swagger UI. `finish` takes the page of the last redirect, and exchanges its code for
-     * tokens.
+     * Begins a login like the button Authorize of Swagger UI. `finish` takes the page of the last redirect, and
+     * exchanges its code for tokens.
      */
     async function authorize(browser: Browser): Promise<{ page: Page; finish: (redirected: Page) => Promise<Tokens> }> {
       const { flows, oauth2RedirectUrl = '', initOAuth } = await swaggerUiOptions(service.url);
@@ -79,7 +79,7 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
       return { page: await browser.open(`${authorizationUrl}?${query.toString()}`), finish };
     }
 
-    /** Like a script on the service's pages: Keycloak doesn't let scripts of other origins read the answer. */
+    /** Requests tokens like a script on the service's pages, whose origin Keycloak must allow to read the answer. */
     async function tokens(tokenUrl: string, grant: Record<string, string>): Promise<Tokens> {
       const body = new URLSearchParams({ client_id: CLIENT, ...grant });
       const response = await fetch(tokenUrl, { method: 'POST', body, headers: { origin: service.url } });
@@ -247,8 +247,7 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
         const asked: string[] = [];
         proxy.respond(500, '', { to: ({ method, url }) => { asked.push(`${method} ${url}`); return false; } });
         for (let time = 0; time < 3; time++) await invite();
-        // The service handles invitations in order. So the first two have been handled when it reads the realm for the
-        // third.
+        // The service handles invitations in order, so the first two are done when it reads the realm for the third.
         await expect.poll(() => asked.filter((request) => /^GET .*\/realms\/[^/]+$/.test(request)).length, PATIENCE).toBe(3);
         expect(warnings()).toEqual([expect.stringContaining('KEYCLOAK_INVITATION_MAIL')]);
         expect(asked.filter((request) => request.includes('execute-actions-email'))).toEqual([]);

@@ -4,7 +4,7 @@ import { API_CLIENT, newRealm, protocolMappers, REALM_MANAGEMENT, SERVICE_CLIENT
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
-/** It may also request tokens of users with the users' passwords. */
+/** The client of the tests. It may also request tokens of users with the users' passwords. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** The realm of the tests, with everything that the service needs, and a client that requests tokens for the tests. */
@@ -44,7 +44,7 @@ export async function keycloakToken({ endpoint }: Keycloak, user?: { username: s
   return token;
 }
 
-/** As Keycloak itself reports them. */
+/** The permissions of a user, as Keycloak itself reports them. */
 export async function keycloakPermissionsOf(server: Keycloak, userId: string): Promise<string[]> {
   const [api] = (await server.administer('GET', `/clients?clientId=${SERVICE.audience}`)) as { id: string }[];
   const path = `/users/${userId.replace('keycloak|', '')}/role-mappings/clients/${api?.id ?? ''}/composite`;

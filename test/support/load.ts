@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** As many as keep both cores busy. */
+/** The number of clients, which is enough to keep two cores busy. */
 const WORKERS = 8;
 const MAX_FILE_BYTES = 200_000;
 

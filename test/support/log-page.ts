@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** The members of these log lines that the table in docs/log.md doesn't have, each once. */
+/** The members of log lines that the table in docs/log.md doesn't have, each once. */
 export async function undocumentedMembers(lines: readonly object[]): Promise<string[]> {
   const page = await readFile('docs/log.md', 'utf8');
   const rows = page.matchAll(/^\| (`.*?`) \|/gm);

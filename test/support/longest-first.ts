@@ -1,8 +1,8 @@
 import { BaseSequencer, type TestSequencerConstructor, type TestSpecification } from 'vitest/node';
 
 /**
- * Begins with the spec files that take longest, so that none of them runs alone at the end. Vitest orders files by
- * their last durations, but `npm ci` deletes those.
+ * Orders the spec files so that those that take longest begin first, and none of them runs alone at the end. Vitest
+ * orders files by their last durations, but `npm ci` deletes those.
  *
  * @param longest the names of these files up to the first dot, the longest first.
  */

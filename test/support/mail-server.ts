@@ -11,7 +11,7 @@ export interface Mail {
 /** An SMTP server on the loopback interface that keeps the mails it receives in `mails`. */
 export class MailServer {
   readonly mails: Mail[] = [];
-  /** Can reject the mail (by rejecting) or delay it. */
+  /** Called for each mail before the server accepts it. May delay the mail, or refuse it by rejecting. */
   onMail: (() => Promise<void>) | undefined;
   readonly #server = new SMTPServer({
     authOptional: true,

@@ -28,7 +28,7 @@ const ERROR_CODE = 2;
 export interface ReceivedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Undefined for the first span of a trace. */
+  /** The id of the parent span. Undefined for the first span of a trace. */
   readonly parentSpanId: string | undefined;
   readonly name: string;
   readonly kind: string | undefined;
@@ -55,7 +55,7 @@ export class OtlpReceiver {
     this.server = tls ? createTlsServer(tls, receive) : createServer(receive);
   }
 
-  /** @param tls the certificate and key. Default: HTTP. */
+  /** @param tls certificate and key for HTTPS. Default: HTTP. */
   static async start(tls?: TlsOptions): Promise<OtlpReceiver> {
     const receiver = new OtlpReceiver(tls);
     receiver.server.listen(0, '127.0.0.1');
@@ -76,7 +76,7 @@ export class OtlpReceiver {
     }
   }
 
-  /** The names of the spans below a span, each with those below it: `a > b`. */
+  /** The names of the spans below a span at any depth, each with the spans between them: `a > b`. */
   below({ spanId, traceId }: ReceivedSpan): string[] {
     const children = this.spans.filter((span) => span.traceId === traceId && span.parentSpanId === spanId);
     return children.flatMap((span) => [span.name, ...this.below(span).map((name) => `${span.name} > ${name}`)]);

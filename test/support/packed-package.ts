@@ -73,7 +73,7 @@ const RUNNERS: readonly Runner[] = [
 const runSuites = (application: string, { parameters }: Runner, variables: Record<string, string> = {}) =>
   execute(process.execPath, [...parameters], { cwd: join(application, 'runners'), env: { ...ENVIRONMENT, ...variables }, maxBuffer: 2 ** 26 });
 
-/** Expects that in each test runner a fake that breaks a promise fails, and that the failure names the promise. */
+/** Expects that in each test runner a fake that breaks a promise fails, with a message that names the promise. */
 export async function expectBrokenPromisesToFail(application: string): Promise<void> {
   for (const runner of RUNNERS) {
     const failure = (await runSuites(application, runner, { BROKEN: '1' }).catch((error: unknown) => error)) as { readonly stdout: string; readonly stderr: string };
@@ -91,7 +91,7 @@ interface Manifest {
  * example.
  */
 async function install(directory: string, { example, nest, more }: PackageUser): Promise<string> {
-  // Packs without building, because the suite has just built the package.
+  // The package is packed without a build, because the test suite has just built it.
   await run(resolve('.'), 'npm', 'pack', '--ignore-scripts', '--pack-destination', directory);
   const [tarball = ''] = await readdir(directory);
   const app = join(directory, example);
@@ -106,8 +106,7 @@ async function install(directory: string, { example, nest, more }: PackageUser):
 }
 
 /**
- * Defines the tests that the packed package passes in every application. They run in their order, and leave what they
- * built.
+ * Defines the tests that the packed package passes in every application. The tests depend on their order.
  *
  * @returns the folder of the application, once the tests have begun.
  */
@@ -140,7 +139,7 @@ export function packageTests(user: PackageUser): () => string {
     const commands = [...help.matchAll(/^ {2}([a-z0-9-]+) {2}/gm)].map(([, command = '']) => command);
     expect(commands).toEqual(['serve', 'token', 'verify', 'compact', 'move', 'erase', 'keycloak-setup', 'auth0-setup']);
     for (const command of commands) {
-      // Without npx, which takes longer to start than the command.
+      // The command is run without npx, which takes longer to start than the command.
       expect(await run(path, join(path, 'node_modules/.bin/load-data-service'), command, '--help')).toMatch(new RegExp(`^load-data-service \\[?${command}.*\\n[^]*Examples?:\\n  .*npx load-data-service`));
     }
   }, 120_000);

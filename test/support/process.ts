@@ -7,12 +7,12 @@ import { join, resolve } from 'node:path';
 import { built } from './built.js';
 import { writeSigningKeys } from './signing-keys.js';
 
-// The programs that specs start are in dist.
+// Wait for the build: the programs that specs start are in dist.
 await built();
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** Variables for the installed servers and runtimes of the tests, and for this machine's npm registry. */
+/** Environment variables for the installed servers and runtimes of the tests, and for this machine's npm registry. */
 export const cacheVariables = (): Variables => {
   const { HOME = '', XDG_CACHE_HOME, NODE_EXTRA_CA_CERTS } = process.env;
   return { HOME, ...(XDG_CACHE_HOME !== undefined && { XDG_CACHE_HOME }), ...(NODE_EXTRA_CA_CERTS !== undefined && { NODE_EXTRA_CA_CERTS }) };
@@ -43,7 +43,7 @@ export class Program {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** Rejects if the program ends without such a line. */
+  /** Waits for a line of the output that matches. Rejects if the program ends without one. */
   async line(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line));
@@ -58,7 +58,7 @@ export class Program {
     }
   }
 
-  /** Rejects if the program ends before it asks. */
+  /** Waits until the program asks a question, and types the answer. Rejects if the program ends before it asks. */
   async answer(question: string, answer: string): Promise<void> {
     while (!this.stdout.includes(question)) {
       const isOver = await Promise.race([this.exited.then(() => true), once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false)]);
@@ -80,7 +80,7 @@ export interface ServiceProcess {
   readonly url: string;
   readonly swaggerUrl: string;
   readonly curl: string | undefined;
-  /** On this machine, `http://host:port`. */
+  /** The service's address on this machine, `http://host:port`. */
   readonly origin: string;
   readonly port: number;
 }
@@ -113,8 +113,8 @@ export class Workspace {
   }
 
   /**
-   * Starts the service and waits until it is ready. Writes signing keys into a new DATA_DIR before, because creating
-   * them would take the service some time.
+   * Starts the service and waits until it is ready. A new DATA_DIR gets signing keys first, because creating them would
+   * take the service some time.
    */
   async start(variables: Variables = {}): Promise<ServiceProcess> {
     const { DATA_DIR, IDENTITY_PROVIDER = 'embedded' } = variables;
@@ -173,7 +173,7 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
-  /** In a directory other than the service's. Rejects if the command fails. */
+  /** Runs a command line in a shell, in a directory other than the service's. Rejects if the command fails. */
   async paste(command: string | undefined): Promise<string> {
     const shell = this.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
     const { code } = await shell.exited;

@@ -8,10 +8,10 @@ export interface Fault {
   end(): unknown;
 }
 
-/** The status is that of the service's answers during the outage. */
+/** An outage of the identity provider. The status is that of the service's answers during the outage. */
 export type Outage = readonly [what: string, status: 502 | 503, fault: Fault];
 
-/** E-mails of users and names of roles whose creation failed, and which must not be left behind. */
+/** The e-mails of users and names of roles whose creation failed, so that the provider must not keep them. */
 export interface Names {
   readonly emails: readonly string[];
   readonly roleNames: readonly string[];
@@ -36,15 +36,15 @@ export const PATIENCE = { timeout: 20_000, interval: 50 };
 const RECOVERY = { timeout: 10_000, interval: 50 };
 const HEALTH_REUSED_MS = 1_000;
 /**
- * Outages in which a gateway in front of the provider's API answers in the API's place. One of its statuses is enough,
- * because all above 499 are one case in the code.
+ * Outages in which a gateway in front of the provider's API answers in the API's place. One status above 499 is enough,
+ * because the code treats all of them alike.
  */
 export const gatewayOutages = (respond: (status: number, body: string) => Fault): readonly Outage[] => [
   ['is behind a gateway that answers 503', 503, respond(503, PAGE)],
   ['answers HTML with 404', 502, respond(404, PAGE)],
 ];
 const ROW_TIMEOUT_MS = 90_000;
-/** More than the service's maximum number of connections to a provider. */
+/** A number of callers beyond the service's maximum number of connections to a provider. */
 const MANY = 200;
 
 /** The service's answer to an identity operation during an outage, in the form that `outcome` returns. */
@@ -74,8 +74,8 @@ export async function untilWell({ ask, send }: IdentityRequests): Promise<void> 
 
 /**
  * Defines tests of the service during each outage of its provider: the answers of the six identity operations, of
- * readiness, liveness and uploads. Everything must work before the first outage, and must work again after each. Moves
- * the monotonic clock of the test process ahead.
+ * readiness, liveness and uploads. Everything must work before the first outage, and again after each. Moves the
+ * monotonic clock of the test process ahead.
  */
 export function outageMatrix({ requests, outages, areDelayed = false, find }: ProviderWithOutages): void {
   const { send, ask, GOOD } = requests;
@@ -116,7 +116,7 @@ export function outageMatrix({ requests, outages, areDelayed = false, find }: Pr
       expect(await upload({ Authorization: `Bearer ${requests.target.token.slice(0, -8)}AAAAAAAA` })).toBe(403);
     });
 
-    // Not repeated if it fails, because the outage has ended then, so that the service would have more time.
+    // The test isn't repeated if it fails: the outage has ended then, so the service would have more time.
     it('afterwards everything works within ten seconds without a restart, and nothing remains of failed creations', { retry: 0 }, async () => {
       await end();
       await untilWell(requests);

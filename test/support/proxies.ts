@@ -11,7 +11,7 @@ const RETRY_MS = 20;
 
 export const HAS_IPV6 = Object.values(networkInterfaces()).flat().some((found) => found?.address === '::1');
 
-/** Replaces a text of a shipped configuration, which must contain it. */
+/** A change of a shipped configuration: replaces a text, which the configuration must contain. */
 export type Change = readonly [from: string | RegExp, to: string];
 
 export interface ProxyKind {
@@ -22,8 +22,8 @@ export interface ProxyKind {
   readonly below: (basePath: string) => Change[];
   readonly placed: (place: Place) => Change[];
   /**
-   * With `reloads`, the program has a process that starts others, as it has in production, so that it can read its
-   * configuration again.
+   * Prepares a proxy, and returns the parameters to start it with. With `reloads`, the program has a main process that
+   * starts others, as in production, so that it can read its configuration again.
    */
   readonly prepare: (directory: string, file: string, reloads: boolean) => Promise<string[]>;
   readonly reloadSignal: NodeJS.Signals;
@@ -58,7 +58,7 @@ export const NGINX: ProxyKind = {
   prepare: async (directory, file, reloads) => {
     const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${directory}/${name};`);
     const main = join(directory, 'nginx.conf');
-    // Otherwise one process, which ends when the test kills it.
+    // Without `reloads`, nginx is one process, which ends when the test kills it.
     await writeFile(main, `daemon off; master_process ${reloads ? 'on' : 'off'}; pid ${directory}/pid; events {}\nhttp { ${temporary.join(' ')} include ${file}; }\n`);
     return ['-e', 'stderr', '-c', main];
   },
@@ -75,7 +75,7 @@ export const HAPROXY: ProxyKind = {
   ],
   below: (basePath) => [['meth GET uri ', `meth GET uri ${basePath}`]],
   placed: ({ directory, port, replicas: [first, second] }) => [
-    // Only root can change to another user, and the user exists only where the package is installed.
+    // Changing to another user needs root, and a user that exists only where the package is installed.
     [/^ +(?:chroot|user|group) .*\n/gm, ''],
     ['bind :443', `bind 127.0.0.1:${port}`],
     [/ +bind :::443 v6only( .*\n)/, HAS_IPV6 ? `    bind [::1]:${port}$1` : ''],
@@ -95,10 +95,10 @@ export interface RunningProxy {
   readonly certificate: string;
   log(): Promise<string>;
   openFiles(): Promise<string[]>;
-  /** The proxy shows the new certificate after `reload`. */
+  /** Writes a new certificate, which the proxy uses after `reload`. Resolves to this certificate. */
   replaceCertificate(): Promise<string>;
   reload(): void;
-  /** None unless the proxy was started to `reload`. */
+  /** The worker processes. None unless the proxy was started to `reload`. */
   workers(): Promise<string[]>;
   stop(): Promise<void>;
 }
@@ -133,7 +133,7 @@ export async function startProxy(kind: ProxyKind, replicas: readonly [number, nu
       return (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean);
     },
     stop: async () => {
-      // The other processes end only with the first.
+      // The other processes end only with the main process.
       if (reloads) await program.end('SIGTERM');
       await workspace.dispose();
     },
@@ -150,7 +150,7 @@ export function changed(configuration: string, changes: readonly Change[]): stri
 
 async function certificateIn(directory: string): Promise<string> {
   const { certificate, key, certificatePath } = await selfSigned(directory, 'certificate');
-  // HAProxy reads certificate and key from one file, and nginx can.
+  // Certificate and key are in one file, as HAProxy needs and nginx accepts.
   await writeFile(certificatePath, certificate + key);
   return certificate;
 }

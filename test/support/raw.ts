@@ -17,7 +17,7 @@ export function open(port: number): Promise<Socket> {
 }
 
 /**
- * Reads from the connection until an answer is complete by its Content-Length. An answer without this header counts as
+ * Reads from a connection until an answer is complete by its Content-Length. An answer without this header counts as
  * complete with its head. Rejects if the connection ends before.
  */
 export function readAnswer(socket: Socket): Promise<RawAnswer> {
@@ -51,7 +51,7 @@ function parse(text: string): RawAnswer | undefined {
   return body.length >= Number(headers['content-length'] ?? 0) ? { status, headers, body } : undefined;
 }
 
-/** Sends these bytes unchanged over a new connection, and reads the answer. */
+/** Sends these bytes unchanged to the service over a new connection, and reads the answer. */
 export async function exchange(port: number, ...parts: (string | Buffer)[]): Promise<RawAnswer> {
   const socket = await open(port);
   try {

@@ -12,8 +12,8 @@ export interface SelfSigned {
 }
 
 /**
- * Makes a self-signed certificate for this machine's addresses, and its key, by openssl, as PEM files in a directory.
- * The subjects differ, so that a client can trust several at once.
+ * Makes a self-signed certificate for this machine's loopback addresses, and its key, by openssl, as PEM files in a
+ * directory. Each certificate has another subject, so that a client can trust several at once.
  */
 export async function selfSigned(directory: string, name: string): Promise<SelfSigned> {
   const [certificatePath, keyPath] = [join(directory, `${name}.pem`), join(directory, `${name}.key.pem`)];

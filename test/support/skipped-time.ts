@@ -10,7 +10,7 @@ export function skipTime(ms: number): void {
   clock ??= vi.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
 }
 
-/** Services that have seen the skipped time must be closed before, because for them the clock would go back. */
+/** Ends the effect of `skipTime`. Close services that have seen the skipped time before: their clock would go back. */
 export function restoreTime(): void {
   clock?.mockRestore();
   clock = undefined;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 const MEMORY = '/dev/shm';
 const NEEDED_BYTES = 4 * 1024 ** 3;
 
-/** Whether there is a file system in memory with at least 4 GiB free. A flush to such a file system costs nothing. */
+/** Whether there is a file system in memory with at least 4 GiB free, where flushing files costs nothing. */
 function isMemoryLargeEnough(): boolean {
   try {
     const { bavail, bsize } = statfsSync(MEMORY);

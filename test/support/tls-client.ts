@@ -30,7 +30,7 @@ export interface RequestOptions {
 export interface Connection {
   begin(path: string, options?: RequestOptions): BegunRequest;
   request(path: string, options?: RequestOptions & { readonly body?: string | Buffer }): Promise<Answer>;
-  /** Rejects if the request isn't answered with 200. The caller reads the body. */
+  /** Requests a path, and resolves to the body once the head has arrived. Rejects if the status isn't 200. */
   read(path: string, headers: Record<string, string>): Promise<Readable>;
   close(): void;
 }
@@ -81,7 +81,7 @@ function overHttp2(port: number, ca: string, localAddress: string): Omit<Connect
   const open = () => http2.connect(`https://127.0.0.1:${port}`, { createConnection }).on('error', () => undefined);
   let session = open();
   const begin: Connection['begin'] = (path, { method = 'POST', headers } = {}) => {
-    // A proxy ends a connection after some number of requests.
+    // A new connection is opened if needed, because a proxy ends a connection after some number of requests.
     if (session.closed || session.destroyed) session = open();
     const stream = session.request({ ':method': method, ':path': path, ...headers }, { endStream: method === 'GET' || method === 'DELETE' });
     const continuing = continuation(stream);
@@ -112,7 +112,7 @@ function continuation(request: EventEmitter): Pick<BegunRequest, 'isContinued' |
   return { isContinued: () => isContinued, continued };
 }
 
-/** A failed request that nobody awaits must not end the process. */
+/** Handles the errors of a request, so that a failed one that nobody awaits doesn't end the process. */
 function handled(begun: BegunRequest): BegunRequest {
   begun.body.on('error', () => undefined);
   begun.answer.catch(() => undefined);

@@ -6,11 +6,11 @@ import type { Program } from './process.js';
 import { SECRET } from './webhook-receiver.js';
 
 /**
- * An example of a webhook with the secret `SECRET` must print each event once, and refuse those that are signed with
- * another secret. Ends the example.
+ * Expects that an example of a webhook with the secret `SECRET` prints each event once, and refuses events that are
+ * signed with another secret. Ends the example.
  *
- * @param program the example. First prints `port <port>`.
- * @param refusal the status with which it refuses.
+ * @param program the example, which first prints `port <port>`.
+ * @param refusal the status with which the example refuses.
  */
 export async function expectToTakeEvents(program: Program, refusal: number): Promise<void> {
   const adapters: WebhookUploadEvents[] = [];

@@ -23,7 +23,7 @@ export class WebhookReceiver {
   private readonly watchers = new Set<() => void>();
 
   private constructor(
-    /** Need not read the request's body. */
+    /** Answers each request. May leave the request's body unread. */
     public listener: RequestListener,
     public secret: Buffer,
   ) {
@@ -68,7 +68,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Throws if a request's signature or an event is invalid. */
+  /** The events of all accepted requests. Throws if a request's signature or an event is invalid. */
   events(): UploadEvent[] {
     return this.taken.flatMap(({ body, headers, secret }) => {
       new Webhook(secretText(secret)).verify(body, headers as Record<string, string>);
@@ -98,5 +98,5 @@ export class WebhookReceiver {
 
 export const SECRET = Buffer.alloc(32, 1);
 
-/** In the form that Standard Webhooks prescribes. */
+/** Encodes a webhook's secret in the form that Standard Webhooks prescribes. */
 export const secretText = (secret: Buffer): string => `whsec_${secret.toString('base64')}`;
