@@ -5,9 +5,9 @@ import type { Server, ServerOptions } from './server.mjs';
  * can lose blobs and containers.
  */
 export interface Azurite extends Server {
-  /** With the first key of the account. */
+  /** The connection string with the first key of the account. */
   readonly connectionString: string;
-  /** With the second key of the account. */
+  /** The connection string with the second key of the account. */
   readonly secondConnectionString: string;
   connectionStringWith(key: string): string;
   /** Creates a container. Rejects if it exists. */

@@ -5,9 +5,9 @@ import { BlobServiceClient } from '@azure/storage-blob';
 import { installLockedPackage } from './npm-package.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
-/** Azurite isn't a development dependency, because it needs two hundred packages. */
+/** Azurite's lock file is here: as a development dependency, Azurite would add two hundred packages. */
 const MANIFESTS = join(import.meta.dirname, 'azurite');
-/** The name of the storage account that every Azurite has, and its two keys, as an account of Azure has two. */
+/** The name of Azurite's usual storage account, and two keys, because an account of Azure has two. */
 const ACCOUNT = 'devstoreaccount1';
 const KEYS = [
   'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',

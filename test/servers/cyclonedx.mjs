@@ -19,7 +19,7 @@ export const isCycloneDxAvailable = () => LIBRARY.areAvailable;
 
 export const installCycloneDx = () => LIBRARY.install();
 
-/** @returns {Promise<string>} `valid`, or what is wrong by the strict schema. */
+/** @returns {Promise<string>} `valid`, or what is wrong with the SBOM by the strict schema. */
 export async function checkCycloneDx(file) {
   const { stdout } = await run('python3', ['-c', CHECK, file], { env: { ...process.env, PYTHONPATH: LIBRARY.path } });
   return stdout.trim();

@@ -1,4 +1,4 @@
-/** The variables with which Python finds DuckDB, and DuckDB its extensions. */
+/** The environment variables with which Python finds DuckDB, and DuckDB its extensions. */
 export const DUCKDB_ENVIRONMENT: { readonly HOME: string; readonly PYTHONPATH: string };
 
 /** Whether DuckDB is available here: it is installed, or Python has pip to install it. */

@@ -18,8 +18,8 @@ export const DUCKDB_ENVIRONMENT = { HOME: PACKAGES.path, PYTHONPATH: join(PACKAG
 export const isDuckDbAvailable = () => PACKAGES.areAvailable;
 
 /**
- * The extensions come from packages of PyPI, which contain the same signed files as DuckDB's own server, which isn't
- * reachable from everywhere.
+ * Installs DuckDB and its extensions. They come from packages of PyPI, which contain the same signed files as DuckDB's
+ * own server: that isn't reachable from everywhere.
  */
 export const installDuckDb = () => PACKAGES.install(moveExtensions);
 

@@ -1,22 +1,22 @@
 export interface ProxiedRequest {
   readonly method: string;
-  /** Path and query. */
+  /** The path and query of the request. */
   readonly url: string;
 }
 
 export interface ProxiedAnswer {
-  /** Names are in lower case. */
+  /** The headers of the answer, with names in lower case. */
   readonly headers: Record<string, string | string[] | undefined>;
   readonly body: Buffer;
 }
 
 export interface AnswerOptions {
-  /** The requests that are affected. Default: all. */
+  /** Whether the fault affects a request. Default: all requests are affected. */
   to?: (request: ProxiedRequest) => boolean;
 }
 
 export interface TimesOptions extends AnswerOptions {
-  /** How many requests or answers are affected. Default: 1. `Infinity`: until the next mode. */
+  /** How many requests or answers the fault affects. Default: 1. `Infinity`: all until the next mode. */
   times?: number;
 }
 
@@ -25,15 +25,15 @@ export interface CutOptions extends TimesOptions {
   afterBytes?: number;
 }
 
-/** A proxy for an HTTP server, without TLS. It has one mode at a time, initially `pass`, and never changes Host, which may be signed. */
+/** An HTTP proxy without TLS. Has one mode at a time, at first `pass`. Never changes Host, which may be signed. */
 export interface FaultProxy {
-  /** `http://host:port`, which never changes. */
+  /** The address of the proxy, `http://host:port`, which never changes. */
   readonly endpoint: string;
   /** Passes everything on, and releases held answers. */
   pass(): Promise<void>;
   /** Delays each affected answer by this many milliseconds. */
   delay(ms: number, options?: AnswerOptions): void;
-  /** Ends the connections of clients, and refuses new ones. */
+  /** Ends the connections of clients, and refuses new ones until `pass` is called. */
   refuse(): Promise<void>;
   /** Ends the connections of clients, and each new connection at its first request, before the server sees it. */
   reset(): void;
@@ -48,7 +48,7 @@ export interface FaultProxy {
   throttle(): void;
   /** Answers the affected requests itself. A body that starts with `<` is sent as HTML, any other as JSON. */
   respond(status: number, body: string, options?: AnswerOptions): void;
-  /** Passes everything on except this header (in lower case) of the affected answers. */
+  /** Passes everything on except one header of the affected answers, whose name is given in lower case. */
   mute(header: string, options?: AnswerOptions): void;
   /** Passes everything on, but changes the affected answers. */
   alter(change: (answer: ProxiedAnswer) => Partial<ProxiedAnswer>, options?: AnswerOptions): void;
@@ -77,11 +77,11 @@ export interface FaultProxy {
 }
 
 export interface FaultProxyOptions {
-  /** How long an idle connection is kept open. Default: one minute. */
+  /** How long an idle connection of a client is kept open. Default: one minute. */
   keepAliveMs?: number;
 }
 
-/** A change for `alter`: the answer's `Date` is this many milliseconds later. */
+/** Returns a change for `alter` that makes the answer's `Date` this many milliseconds later. */
 export function otherTime(ms: number): (answer: ProxiedAnswer) => Partial<ProxiedAnswer>;
 
 export function startFaultProxy(target: string, options?: FaultProxyOptions): Promise<FaultProxy>;

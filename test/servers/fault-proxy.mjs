@@ -200,7 +200,7 @@ class FaultProxy {
       await pipeline(answer, outgoing);
       return;
     }
-    // Reads the server's whole answer before cutting the connection, so that the server has carried out the request.
+    // The server's whole answer is read before the connection is cut, so that the server has carried out the request.
     const body = Buffer.concat(await answer.toArray());
     if (fault.afterBytes > 0) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
@@ -224,9 +224,9 @@ async function refuseWith(status, code, incoming, outgoing) {
 }
 
 /**
- * A change for `alter`: the answer's `Date` is this many milliseconds later.
+ * Returns a change for `alter` that makes the answer's `Date` later.
  *
- * @param {number} ms
+ * @param {number} ms how much later, in milliseconds
  */
 export const otherTime = (ms) => ({ headers }) => ({ headers: { ...headers, date: new Date(Date.parse(headers.date) + ms).toUTCString() } });
 

@@ -31,7 +31,7 @@ export class GoProgram {
 
   /**
    * Installs the program unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
-   * missing, and with Go's output if the installation fails.
+   * missing, or with Go's output if the installation fails.
    */
   async install() {
     if (existsSync(this.binary)) return;

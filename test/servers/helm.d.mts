@@ -1,10 +1,10 @@
-/** Whether Helm and the schemas of Kubernetes are available here: they are installed, or Go and pip exist to install them. */
+/** Whether Helm and the validator of manifests are installed here, or can be installed because Go and pip exist. */
 export function isHelmAvailable(): boolean;
 
-/** Installs both outside the repository unless they are installed. */
+/** Installs Helm and the validator of manifests, outside the repository, unless they are installed. */
 export function installHelm(): Promise<void>;
 
-/** Runs Helm without a cluster, and returns what it prints on standard output. Rejects with its error output if it fails. */
+/** Runs Helm without a cluster, and returns its standard output. Rejects with its error output if it fails. */
 export function runHelm(parameters: readonly string[]): Promise<string>;
 
 /**

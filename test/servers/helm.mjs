@@ -6,7 +6,7 @@ import { GoProgram } from './go-program.mjs';
 import { PythonPackages } from './python-packages.mjs';
 
 const HELM = new GoProgram('helm', '3.19.0', 'helm.sh/helm/v3/cmd/helm');
-/** The package has the schemas of Kubernetes 1.25 to 1.37. */
+/** The validator of manifests, with the schemas of Kubernetes 1.25 to 1.37. */
 const VALIDATOR = new PythonPackages(['kubernetes-validate==1.37.0']);
 const SCRIPT = join(import.meta.dirname, 'read-manifests.py');
 const MOST_OUTPUT = 100 * 2 ** 20;

@@ -43,7 +43,7 @@ export function missingForImage() {
  * @returns {Promise<string>} the name of the image.
  */
 export async function buildImage({ revision }) {
-  // Containers of a run that was killed: they keep images from being removed.
+  // Containers that a killed run has left would keep images from being removed.
   await buildah(['rm', '--all']);
   const folder = await mkdtemp(join(tmpdir(), 'load-data-image-'));
   try {
@@ -52,7 +52,7 @@ export async function buildImage({ revision }) {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  // The image that had the name before.
+  // The image that had the name before is removed.
   await buildah(['rmi', '--prune']);
   return IMAGE;
 }
@@ -69,7 +69,7 @@ async function npmSettings(folder) {
 }
 
 /**
- * The folder of npm's cache on this machine, which has what `npm ci` installs in the image too. Creates it if it is
+ * Returns the folder of npm's cache on this machine, which the image's `npm ci` uses too. Creates the folder if it is
  * missing.
  */
 async function npmCache() {
@@ -80,9 +80,9 @@ async function npmCache() {
 }
 
 /**
- * Makes the base image available.
+ * Makes the base image available: pulls it, or else makes a stand-in.
  *
- * @returns {Promise<string>} its full name. Rejects if neither a registry nor Debian's packages can be reached.
+ * @returns {Promise<string>} the image's full name. Rejects if neither a registry nor Debian's packages can be reached.
  */
 export async function prepareBase() {
   const [, name, major, release] = /^FROM (node:(\d+)-(\w+)-slim)\b/m.exec(await readFile('Dockerfile', 'utf8'));

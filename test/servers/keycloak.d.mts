@@ -1,8 +1,8 @@
 import type { Server, ServerOptions } from './server.mjs';
 
 /**
- * Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original
- * realm with new keys, and no others.
+ * Keycloak on the loopback interface, with one realm besides `master`. All data is in memory: `restart()` restores the
+ * original realm with new keys, and no other.
  */
 export interface Keycloak extends Server {
   /** The variables with which `npm run keycloak:setup` gets the rights of Keycloak's administrator. */
@@ -13,8 +13,8 @@ export interface Keycloak extends Server {
    */
   setUp(variables?: Readonly<Record<string, string>>): Promise<Record<string, string>>;
   /**
-   * Calls the Admin API of the realm as Keycloak's administrator. `path` begins after the name of the realm. Rejects if the
-   * status isn't 2xx.
+   * Calls the Admin API of the realm as Keycloak's administrator. `path` begins after the name of the realm. Rejects if
+   * the status isn't 2xx.
    */
   administer(method: string, path: string, body?: unknown): Promise<unknown>;
   /** Creates another realm, in Keycloak's own format, as for an import. Rejects if the status isn't 2xx. */

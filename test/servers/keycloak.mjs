@@ -14,7 +14,7 @@ const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN
 
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-XX:+UnlockDiagnosticVMOptions', '-XX:-BytecodeVerificationRemote'];
 /**
- * Java is started without Keycloak's own script `bin/kc.sh`, which sets these, so that signals reach the server itself.
+ * Options that Keycloak's `bin/kc.sh` would set. Java is started without it, so that signals reach the server itself.
  */
 const JAVA_OPTIONS = [
   ...['-XX:MaxMetaspaceSize=256m', '-Dfile.encoding=UTF-8'],
@@ -80,8 +80,8 @@ class Keycloak extends Server {
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**
- * Takes a minute or two, and needs the network. Rejects if Java or Maven is missing, and with the output of a program
- * that failed.
+ * Installs Keycloak unless it is installed, which takes a minute or two and needs the network. Rejects if Java or Maven
+ * is missing, or with the output of a program that failed.
  */
 export async function installKeycloak() {
   if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);

@@ -2,7 +2,7 @@ import type { Server, ServerOptions } from './server.mjs';
 
 /** NATS with JetStream on the loopback interface. Acknowledged messages survive `kill()`. */
 export interface NatsServer extends Server {
-  /** `nats://host:port`, for clients. `endpoint` is the address for monitoring. */
+  /** The address for clients, `nats://host:port`. `endpoint` is the address for monitoring. */
   readonly url: string;
 }
 

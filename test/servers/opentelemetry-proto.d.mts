@@ -1,4 +1,4 @@
-/** Whether the decoder is installed, or can be. */
+/** Whether the decoder of traces is installed, or can be installed. */
 export function isDecoderAvailable(): boolean;
 export function installDecoder(): Promise<void>;
 

@@ -9,7 +9,7 @@ export interface OtelCollectorOptions extends ServerOptions {
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty for the first span of a trace. */
+  /** The id of the parent span. Empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
 }

@@ -8,7 +8,7 @@ import { freePort, serveShell, Server } from './server.mjs';
 const MODULE = new URL('otel-collector/', import.meta.url);
 const [source, versions, sums] = ['main.go', 'go.mod', 'go.sum'].map((name) => readFileSync(new URL(name, MODULE), 'utf8'));
 const [, VERSION] = /^\s+go\.opentelemetry\.io\/collector\/otelcol v(\S+)$/m.exec(versions);
-/** Changes with the sources, so that a changed collector is built again. */
+/** A hash of the collector's sources in its version, so that a changed collector is built again. */
 const BUILD = createHash('sha256').update(source + versions + sums).digest('hex').slice(0, 8);
 const PROGRAM = new GoProgram('otel-collector', `${VERSION}-${BUILD}`, MODULE);
 const SPAN = /^ +Trace ID +: (?<traceId>\w+)\n +Parent ID +: (?<parentSpanId>\w*)\n +ID +: (?<spanId>\w+)\n +Name +: (?<name>.*)$/gm;
@@ -47,7 +47,7 @@ export async function startOtelCollector({ encoding = '', log } = {}) {
     exporters: { debug: { verbosity: 'detailed', use_internal_logger: false } },
     service: { pipelines: { traces: { receivers: ['otlp'], exporters: ['debug'] } } },
   };
-  // JSON is YAML.
+  // The configuration is written as JSON, which is YAML.
   await collector.start(PROGRAM.binary, ['--config', `yaml:${JSON.stringify(configuration)}`]);
   return collector;
 }

@@ -8,7 +8,7 @@ import { GoProgram } from './go-program.mjs';
 const MODULE = new URL('prometheus-operator/', import.meta.url);
 const [source, versions, sums] = ['main.go', 'go.mod', 'go.sum'].map((name) => readFileSync(new URL(name, MODULE), 'utf8'));
 const [, VERSION] = /github\.com\/prometheus-operator\/prometheus-operator\/pkg\/apis\/monitoring v(\S+)$/m.exec(versions);
-/** Changes with the sources, so that a changed program is built again. */
+/** A hash of the program's sources in its version, so that a changed program is built again. */
 const BUILD = createHash('sha256').update(source + versions + sums).digest('hex').slice(0, 8);
 const PROGRAM = new GoProgram('prometheus-operator', `${VERSION}-${BUILD}`, MODULE);
 
@@ -17,7 +17,7 @@ export const isPrometheusOperatorAvailable = () => PROGRAM.isAvailable;
 export const installPrometheusOperator = () => PROGRAM.install();
 
 /**
- * Resolves to the fields that the operator's types don't have, and the values of another type.
+ * Resolves to the defects of objects: fields that the operator's types don't have, and values of another type.
  *
  * @param {readonly object[]} objects of the kinds ServiceMonitor and PrometheusRule
  * @returns {Promise<string[]>}

@@ -6,11 +6,11 @@ export interface Prometheus extends Server {
   query(expression: string): Promise<{ readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] }[]>;
 }
 
-/** Something to scrape. */
+/** A program that Prometheus scrapes. */
 export interface Target {
-  /** The host, with its port. */
+  /** The host of the program, with its port. */
   readonly host: string;
-  /** The labels of its series, besides those of the metrics; default: none. */
+  /** Labels that Prometheus adds to each of the target's series. Default: none. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 

@@ -43,7 +43,7 @@ export async function startPrometheus({ job, targets, rules }) {
     scrape_configs: [{ job_name: job, static_configs: targets.map(({ host, labels }) => ({ targets: [host], labels })) }],
   };
   const file = join(server.directory, 'prometheus.yml');
-  // JSON is YAML.
+  // The configuration is written as JSON, which is YAML.
   await writeFile(file, JSON.stringify(config));
   await server.start(programPath('prometheus'), [`--config.file=${file}`, `--storage.tsdb.path=${join(server.directory, 'data')}`, `--web.listen-address=127.0.0.1:${port}`]);
   return server;

@@ -29,7 +29,7 @@ export class PythonPackages {
   }
 
   /**
-   * Installs them unless they are installed.
+   * Installs the packages unless they are installed.
    *
    * @param {(directory: string) => Promise<void>} [complete] completes a new directory before it gets its final path
    */

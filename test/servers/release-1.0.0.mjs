@@ -17,7 +17,7 @@ export const RELEASE = join(HOME, NAME);
 
 export const isReleaseAvailable = () => existsSync(RELEASE) || spawnSync('git', ['cat-file', '-e', `${COMMIT}^{commit}`], { cwd: REPOSITORY }).status === 0;
 
-/** Takes a minute, and needs the npm registry. Rejects with the output of git or npm if one of them fails. */
+/** Packs the release unless it is packed. Takes a minute, and needs the npm registry. Rejects if git or npm fails. */
 export async function packRelease() {
   if (existsSync(RELEASE)) return;
   console.error('Packing load-data-service 1.0.0, which takes a minute.');
@@ -29,7 +29,7 @@ export async function packRelease() {
     await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: sources });
     await run('npm', ['pack'], { cwd: sources });
     await mkdir(HOME, { recursive: true });
-    // The cache may be on another volume. The tarball appears there as a whole.
+    // The tarball is copied and then renamed, so that it appears as a whole: the cache may be on another volume.
     const copy = `${RELEASE}.${process.pid}`;
     await copyFile(join(sources, NAME), copy);
     await rename(copy, RELEASE);

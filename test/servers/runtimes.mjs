@@ -4,7 +4,7 @@ import { installPackage } from './npm-package.mjs';
 
 const PLATFORM = `${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
 
-/** The npm packages by platform. */
+/** The npm packages of the runtime Deno, by platform. */
 const DENO = {
   'linux-x64': '@deno/linux-x64-glibc',
   'linux-arm64': '@deno/linux-arm64-glibc',
@@ -18,7 +18,7 @@ const BUN = {
   'darwin-arm64': '@oven/bun-darwin-aarch64',
 };
 
-/** Other runtimes. `isAvailable`: whether npm has a package for this machine. */
+/** JavaScript runtimes other than Node. `isAvailable`: whether npm has a package for this machine. */
 export const RUNTIMES = [
   {
     name: 'Deno 2.9.6',

@@ -8,15 +8,13 @@ export interface ServerOptions {
  * if that process crashes.
  */
 export interface Server {
-  /** `http://host:port` */
+  /** The address of the server, `http://host:port`. */
   readonly endpoint: string;
   /** The directory of the server's data. */
   readonly directory: string;
-  /** The id of the current or last process. */
+  /** The id of the server's current or last process. */
   readonly pid: number;
-  /**
-   * Pauses the server's process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered.
-   */
+  /** Pauses the server's process (SIGSTOP). Connections are then still accepted, but nothing is answered. */
   pause(): Promise<void>;
   /** Resumes the server's process (SIGCONT). */
   resume(): void;
@@ -24,7 +22,7 @@ export interface Server {
   kill(): Promise<void>;
   /**
    * Restarts the server after `kill()`, with the same port and data, and waits until it answers. Rejects with its
-   * output if it ends before it answers.
+   * output if it ends before, or doesn't answer in 180 s.
    */
   restart(): Promise<void>;
   /** Stops the server and removes its data. */

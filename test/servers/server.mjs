@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 /**
- * Below the ports that the system uses for outgoing connections, so that no connection takes a server's port between
- * its kill and its restart.
+ * The ports of servers. They are below the ports that Linux uses for outgoing connections by default, so that no
+ * connection takes a server's port between kill and restart.
  */
 const PORTS = { first: 20_000, count: 10_000 };
 /**
- * Each process begins anywhere and counts up, because two processes that each drew every port at random would now and
- * then draw the same one, before either of them listens.
+ * The next port to try. Each process begins at a random port and counts up: two processes that draw each port at random
+ * would now and then draw the same one, before either of them listens.
  */
 let nextPort = Math.floor(Math.random() * PORTS.count);
 const RETRY_MS = 30;
@@ -22,8 +22,8 @@ const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
 /**
- * A shell script that guards a server: it reads the server's process id from its input, and waits until its input ends,
- * which happens in whatever way the test process ends. It then kills the server and removes the server's data.
+ * A shell script that guards a server. It reads the server's process id from its input, and waits until its input ends,
+ * as it does in whatever way the test process ends. It then kills the server and removes the server's data.
  */
 const GUARD = `
 while read -r pid; do running=$pid; done
@@ -103,7 +103,7 @@ export class Server {
   }
 
   /**
-   * Pauses the server's process (SIGSTOP). Once this has resolved, the system still accepts connections to the server,
+   * Pauses the server's process (SIGSTOP). From when this resolves, the system still accepts connections to the server,
    * but nothing is answered.
    */
   async pause() {
@@ -133,8 +133,7 @@ export class Server {
 
   async #answer(signal) {
     while (!signal.aborted) {
-      // Each request has an abort signal of its own, because there may be thousands of requests, and each adds a
-      // listener to its signal.
+      // Each request has an abort signal of its own: thousands of requests would add as many listeners to one.
       const isThere = await fetch(this.endpoint, { signal: AbortSignal.any([signal]) }).then(
         (response) => response.text().then(() => true),
         () => false,
@@ -146,14 +145,14 @@ export class Server {
 }
 
 /**
- * Whether all threads of a process have stopped after SIGSTOP, which takes some milliseconds on a busy machine. Known
- * only on Linux; elsewhere true.
+ * Whether all threads of a process have stopped after SIGSTOP, which takes some milliseconds on a busy machine. Always
+ * true except on Linux, which alone reports it.
  */
 async function isStopped(pid) {
   if (process.platform !== 'linux') return true;
   const threads = await readdir(`/proc/${pid}/task`);
   const states = await Promise.all(threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8')));
-  // In Linux's `stat` file, the thread's state follows its name in parentheses. The name may contain parentheses
+  // In Linux's `stat` file, the thread's state follows the thread's name, which is in parentheses and may contain some
   // itself.
   return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
 }
@@ -174,8 +173,8 @@ export async function freePort() {
 }
 
 /**
- * Runs a server for a user of a shell until SIGINT or SIGTERM, and then removes it. Prints the variables to set, then
- * `Ready`.
+ * Runs a server for a user of a shell until SIGINT or SIGTERM, or until it ends, and then removes it. Prints the
+ * variables to set, then `Ready`.
  *
  * @param {() => Promise<{ server: Server, variables: Record<string, string> }>} start
  */

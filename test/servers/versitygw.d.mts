@@ -1,6 +1,6 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** versitygw, an S3 on the loopback interface. Requires `forcePathStyle`. Acknowledged objects survive `kill()`. */
+/** An S3 server on the loopback interface. Requires `forcePathStyle`. Acknowledged objects survive `kill()`. */
 export interface Versitygw extends Server {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;

@@ -7,10 +7,10 @@ import { promisify } from 'node:util';
 import { withServices } from '../../bench/support/service.mjs';
 import { programOf } from '../replicas/other-version.mjs';
 
-/** What isn't checked in: locks, what SQLite makes anew, and secrets. */
+/** The files of a DATA_DIR that aren't checked in: locks, what SQLite makes anew, and secrets. */
 const LEFT_OUT = /(\.lock|-shm|signing-keys\.json|admin-secret)$/;
 const PATHS = { historical: '/ingestHistoricalLoadData/upload_historical', nowcast: '/ingestNowcastLoadData/upload_nowcast' };
-/** A webhook that nobody listens to, so that no event is delivered. */
+/** The variables of a webhook that nobody listens to, so that no event is delivered. */
 const WEBHOOK = { EVENTS_WEBHOOK_URL: 'http://127.0.0.1:9/', EVENTS_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}` };
 
 const [tarball, target] = process.argv.slice(2);
