@@ -8,7 +8,7 @@ import semver from 'semver';
 const OLDEST_NODE = '20.19.0';
 /** Free licences of code that may be distributed together with the service. */
 const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', 'Python-2.0'];
-/** Packages that name their licence only in a text file. */
+/** The licences of packages that name theirs only in a text file. */
 const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
 const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
 
@@ -17,7 +17,7 @@ const read = (path) => readFileSync(join(root, path), 'utf8');
 const readJson = (path) => JSON.parse(read(path));
 
 const manifest = readJson('package.json');
-/** An application must install these itself, so that there is only one copy of each. */
+/** Required peer dependencies. An application installs these itself, so that there is only one copy of each. */
 const peers = Object.entries(manifest.peerDependencies).filter(([name]) => !manifest.peerDependenciesMeta?.[name]?.optional);
 const TABLES = {
   dependencies: { file: 'README.md', packages: { ...manifest.dependencies, ...Object.fromEntries(peers.filter(([name]) => !Object.hasOwn(manifest.devDependencies, name))) } },
@@ -28,7 +28,7 @@ const problems = [];
 
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-/** Reads the package's own manifest for the old form `licenses`, which the lock file omits. */
+/** A package's licence. Reads the package's own manifest for the old form `licenses`, which the lock file omits. */
 function licenceOf(path, entry) {
   const file = `${path}/package.json`;
   const [old] = entry.license === undefined && existsSync(join(root, file)) ? (readJson(file).licenses ?? []) : [];

@@ -6,7 +6,7 @@ import { relative } from 'node:path';
 const runs = process.argv.slice(2).map((file) => JSON.parse(readFileSync(file, 'utf8')));
 const sum = (member) => runs.reduce((total, run) => total + run[member], 0);
 
-/** A test outside of suites counts as one. */
+/** The number of skipped tests per suite. A test outside of suites counts as a suite. */
 const suites = new Map();
 for (const { name: file, assertionResults } of runs.flatMap(({ testResults }) => testResults)) {
   for (const { ancestorTitles, title, status } of assertionResults) {

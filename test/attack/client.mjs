@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const SILENCE_MS = 60_000;
 
-/** The service may close an idle connection at the moment when it is reused. */
+/** Connections aren't reused, because the service may close an idle one at the moment when it is reused. */
 const agent = new Agent({ keepAlive: false });
 
 /**

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
-/** The process reads the offset from a file every 5 ms (shifted-clock.mjs). With a margin. */
+/** The time until a process follows a jump: it reads the offset from a file every 5 ms (shifted-clock.mjs). */
 const LAG_MS = 10;
 
 /** The clock of a service process: the machine's clock at an offset that can change at any time. */
@@ -19,8 +19,8 @@ export class Clock {
   }
 
   /**
-   * The module that a service process must preload to use this clock. `variables` is the environment that it also
-   * needs.
+   * The module that a service process must preload to use this clock. The process also needs the environment
+   * `variables`.
    */
   static preload = new URL('shifted-clock.mjs', import.meta.url).href;
 
@@ -28,12 +28,12 @@ export class Clock {
     return { CLOCK_FILE: this.#path };
   }
 
-  /** In milliseconds since the epoch. */
+  /** The time of the clock, in milliseconds since 1970. */
   now() {
     return Date.now() + this.offset;
   }
 
-  /** Sets the offset in milliseconds, and resolves when the process has it. */
+  /** Sets the clock's offset in milliseconds, and resolves when the process has read it. */
   async jumpTo(offset) {
     this.offset = offset;
     this.#jumps.push(performance.now() + LAG_MS);
@@ -41,7 +41,7 @@ export class Clock {
     await delay(2 * LAG_MS);
   }
 
-  /** Since a time of `performance.now()`. */
+  /** The number of the clock's jumps since a time of `performance.now()`. */
   jumpsSince(moment) {
     return this.#jumps.filter((jump) => jump >= moment).length;
   }

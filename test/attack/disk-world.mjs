@@ -11,7 +11,7 @@ import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
-/** The image is sparse, so it takes only as much space as is written to it. */
+/** The size of a volume's image. The image is sparse: it takes only as much space as is written to it. */
 const IMAGE_MIB = 6 * 1024;
 const MOST_REPEATED = 60;
 
@@ -112,7 +112,7 @@ export class DiskWorld extends World {
     if (text !== 'precious\n' || names.length !== 1) this.model.find('outside', `a directory outside DATA_DIR has changed: ${names.join(', ')}`);
   }
 
-  /** Moves the written files aside rather than removing them, because the service may still write to them. */
+  /** Moves aside what the service wrote in place of a missing folder. Doesn't remove it: more may be written. */
   async clearPlaceOf(path, what) {
     if (!existsSync(path)) return;
     const entries = await readdir(path, { recursive: true });

@@ -49,7 +49,7 @@ function dealer(items, random) {
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, printLine, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
-    // Mixes the seed, because the random sequences of neighbouring seeds would begin alike.
+    // The seed is mixed, because the random sequences of neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
     const source = new Random(seed + 1);
     const seeds = () => new Random(source.below(2 ** 31));

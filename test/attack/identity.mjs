@@ -43,12 +43,12 @@ export class IdentityTraffic {
     return { ...answer, id };
   }
 
-  /** The acknowledgement of a forgotten user is a finding already. */
+  /** Expects a user no longer, because the acknowledgement of the user is a finding already. */
   forget(id) {
     this.#made.users.delete(id);
   }
 
-  /** The service must be ready. */
+  /** Compares the listed users and roles with the acknowledged ones. The service must be ready. */
   async compare() {
     for (const [list, member] of [['users', 'user_id'], ['roles', 'role_id']]) {
       const { status, text } = await this.#call('GET', `/${list}`);
@@ -88,7 +88,8 @@ export class IdentityTraffic {
   }
 
   /**
-   * Renews the access token when it is refused, because a jump of the service's clock makes the previous token invalid.
+   * Sends a request. Renews the access token if it is refused, because a jump of the service's clock can make a token
+   * invalid.
    */
   async #call(method, path, content) {
     const body = content && Buffer.from(JSON.stringify(content));

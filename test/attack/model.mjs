@@ -3,12 +3,13 @@ import { Ledger } from '../crash/ledger.mjs';
 import { DAY_MS, MINUTE_MS } from './clock.mjs';
 
 /**
- * When an idempotency key is this close to its expiry, before or after, a repeated request may be a new upload or not.
+ * How close to its expiry, before or after, an idempotency key is uncertain: a repeated request may be a new upload or
+ * not.
  */
 const SLACK_MS = MINUTE_MS;
 /** How long an upload whose client has disconnected may hold its idempotency key. */
 const HOLDS_KEY_MS = 10_000;
-/** An upload that takes longer than this may be answered with 408. */
+/** The time after which an upload in progress may be answered with 408. */
 const SLOW_MS = 10_000;
 const LOG_MS = 500;
 const LONGEST_LINE = 1_500;

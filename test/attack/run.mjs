@@ -24,7 +24,7 @@ const SHORT_MINUTES = '0.1';
 const SHORT_STORES = 'disk';
 const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
 const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
-/** Sixty of these bodies are the worst case for which a limit of `/health/live` is promised. */
+/** The hostile bodies of `--short`: the worst case for which a limit of `/health/live` is promised. */
 const SHORT_BODIES = { body: '10 MiB of {} in 10 KB', clients: 60 };
 const SHORT_PLANS = { disk: { only: [...SHORT_FAULTS, ...SHORT_CLIENTS], steps: SHORT_FAULTS.length, plans: { 'hostile-bodies': SHORT_BODIES } } };
 const MOST_SEED = 2 ** 31;

@@ -15,7 +15,8 @@ const SERVICES = [
   // The rig reports refusals while `/health/ready` answers 200 only when they last for seconds, so this service needs
   // the long action.
   { breaks: { ready: 'refuses while ready', live: 'stands still' }, only: ['quiet'], steps: 2 },
-  // The promise that a blocked event loop breaks, by the body that blocks it.
+  // This body blocks the event loop of a service that parses whole bodies, which breaks the promise about
+  // `/health/live`.
   { breaks: { live: 'parses whole bodies' }, only: ['hostile-bodies'], steps: 1, plans: { 'hostile-bodies': { body: '10 MiB of {} in 10 KB', clients: 5 } } },
   { breaks: { lock: 'shares DATA_DIR' }, only: ['lock-files'], steps: 1 },
   { store: 's3', breaks: { acknowledged: 'loses uploads' }, steps: 1 },

@@ -5,7 +5,7 @@ import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
 /** The time in which the service must be ready again by itself after a trouble has ended. */
 const RECOVERY_MS = 10_000;
-/** Long, because a busy machine starts processes slowly. */
+/** The time limit of a start. It is long, because a busy machine starts processes slowly. */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -161,7 +161,8 @@ export class Replica {
   }
 
   /**
-   * One request isn't enough: an upload may hang for seconds because of a fault that is over before the upload fails.
+   * Requests `/health/ready` repeatedly. One request isn't enough: an upload may hang for seconds because of a fault
+   * that is over before the upload fails.
    *
    * @returns {Promise<() => Promise<boolean>>} a function that ends the requests, and resolves to whether each answer
    * was 200.
@@ -213,7 +214,7 @@ export class Replica {
 }
 
 export class World {
-  /** The last added runs first. */
+  /** Functions that undo what was done to the world. The last added runs first. */
   #undo = [];
   #beside = [];
   #isOver = false;
@@ -297,7 +298,7 @@ export class World {
   async trouble(trouble, replicas, work) {
     const begun = this.model.begin(trouble);
     await work(begun);
-    // For a moment, `/health/ready` may still answer 200 from its cache, from before the end of the fault.
+    // For a moment, `/health/ready` may still answer 200 from its cache, as before the fault.
     await delay(READY_CACHED_MS);
     for (const replica of replicas) {
       if (await replica.untilReady()) continue;

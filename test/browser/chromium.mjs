@@ -9,6 +9,6 @@ export const isChromiumAvailable = () => existsSync(EXECUTABLE);
 export async function startChromium() {
   await installOpenApiTools();
   const { chromium } = await import(toolPath('playwright-core', 'index.mjs'));
-  // The sandbox of Chromium doesn't work for root.
+  // Chromium's sandbox is switched off for root, for whom it doesn't work.
   return chromium.launch({ executablePath: EXECUTABLE, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
 }

@@ -20,7 +20,7 @@ const PACKAGES = {
   typescript: '5.9.3',
 };
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
-/** Raise the number when a version above changes, so that the tools are installed again. */
+/** The directory of the tools. Raise the number when a version above changes, so that the tools are installed again. */
 const HOME = join(CACHE, 'openapi-tools-2');
 const PYTHON = join('python', process.platform === 'win32' ? 'Scripts' : 'bin');
 
@@ -35,7 +35,7 @@ export async function installOpenApiTools() {
   try {
     const dependencies = { ...PACKAGES, [NODE.name]: NODE.version };
     await writeFile(join(fresh, 'package.json'), JSON.stringify({ private: true, dependencies }));
-    // Doesn't run the packages' install scripts, which download files or report the installation.
+    // The packages' install scripts aren't run, because they download files or report the installation.
     await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: fresh, env: { ...process.env, npm_config_engine_strict: 'false' } });
     await run('python3', ['-m', 'venv', join(fresh, 'python')]);
     await run(join(fresh, PYTHON, 'python'), ['-m', 'pip', 'install', '--quiet', PYTHON_PACKAGE]);

@@ -11,7 +11,7 @@ const LOOK_EVERY_MS = 100;
 
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
-/** A webhook that counts how often it got each event. Some deliveries may fail; these don't count. */
+/** A webhook that counts how often it got each event, without the deliveries that it broke off or refused. */
 export class EventReceiver {
   findings = [];
   deliveredTwice = 0;
@@ -87,7 +87,7 @@ export class EventReceiver {
   }
 
   async #take(request, response) {
-    // A killed service breaks its connection, so that a body may end early. Such a delivery doesn't count.
+    // A killed service breaks its connection, so a body may end early. Such a delivery doesn't count.
     const body = await buffer(request).catch(() => undefined);
     if (body === undefined) return;
     this.deliveries += 1;

@@ -51,7 +51,7 @@ function wrap(object, name, method, isOurs, settle) {
     const fate = isOurs(parameters) ? fateOf(method, parameters) : undefined;
     return fate === undefined ? original.apply(this, parameters) : settle(fate, parameters);
   }
-  // Copies the properties of the original function, because util.promisify uses them.
+  // The properties of the original function are copied, because util.promisify uses them.
   object[name] = Object.defineProperties(wrapped, Object.getOwnPropertyDescriptors(original));
 }
 
@@ -71,8 +71,8 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs, `${method}Sync`, method, isInStore, sync);
 }
 if (faults.ignoreFlushes) {
-  // Also ignores flushes that aren't a call of their own: those that O_DSYNC causes on each write, and those of a whole
-  // file system, which the service starts as a command.
+  // Flushes that aren't a call of their own are ignored too: those that O_DSYNC causes on each write, and those of a
+  // whole file system, which the service starts as a command.
   const { open } = fs.promises;
   fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
   childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);

@@ -27,7 +27,7 @@ export class Ledger {
   #killed = new Set();
   #removing = new Set();
   #removed = new Set();
-  /** Until which upload, by the number in its filename, the uploads of a customer may have been removed together. */
+  /** By customer, the number in the filename of the last upload that a removal of all uploads may have removed. */
   #erasedUntil = new Map();
   #removable = [];
   #keyed = [];
@@ -107,8 +107,8 @@ export class Ledger {
   }
 
   /**
-   * `remove` resolves to whether the removal was answered as done. An upload whose removal was not answered may be
-   * stored or not.
+   * Notes the removal of an upload. `remove` resolves to whether the removal was answered as done. If not, the upload
+   * may be stored or not.
    */
   async duringRemoval(id, remove) {
     this.#removing.add(id);
@@ -116,8 +116,8 @@ export class Ledger {
   }
 
   /**
-   * `remove` resolves to whether the removal was answered as done. An upload that begins before this answer may be
-   * removed too.
+   * Notes the removal of all uploads of a customer. `remove` resolves to whether the removal was answered as done. An
+   * upload that begins before this answer may be removed too.
    */
   async duringErasure(customerId, remove) {
     const ids = [...this.#acknowledged].filter(([, sent]) => sent.customerId === customerId).map(([id]) => id);
@@ -130,15 +130,15 @@ export class Ledger {
     }
   }
 
-  /** At most 20, the latest. Forgets all such uploads, so that the next call returns only later ones. */
+  /** Returns at most 20 of the latest acknowledged uploads with a key. The next call returns only later ones. */
   takeKeyed() {
     return this.#keyed.splice(0).filter(({ id }) => !this.#removing.has(id)).slice(-MOST_SENT_AGAIN);
   }
 
   /**
-   * Unlike a real power cut, shutting a file system down takes milliseconds, and a flush at the same time may report
-   * success although it failed (as a bare loop of fdatasync shows with Linux 6.18). So uploads during the cut may be
-   * acknowledged, but none that begins after it.
+   * Notes a power cut. Unlike a real one, shutting a file system down takes milliseconds, and a flush at the same time
+   * may report success although it failed (as a bare loop of fdatasync shows with Linux 6.18). So uploads during the
+   * cut may be acknowledged, but none that begins after it.
    */
   async duringCut(cut) {
     this.#isCut = true;

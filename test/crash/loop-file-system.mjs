@@ -44,7 +44,7 @@ export class LoopFileSystem {
     }
   }
 
-  /** When the owning services end, the file system is unmounted and removed, even if `make` has failed halfway. */
+  /** Makes and mounts the file system. When the services end, it is removed, even if this call fails halfway. */
   make(mebibytes) {
     mkdirSync(this.path);
     writeFileSync(this.#image, '');
@@ -108,10 +108,10 @@ export class LoopFileSystem {
     };
   }
 
-  /** Synchronous, so that a signal can't interrupt it halfway. */
+  /** Unmounts and removes the file system. Synchronous, so that a signal can't interrupt it halfway. */
   #dispose() {
     this.#isDisposed = true;
-    // Unmounts lazily, because a process may still use the file system.
+    // The file system is unmounted lazily, because a process may still use it.
     if (this.#isMounted) run('umount', '--lazy', this.path);
     this.#isMounted = false;
     if (this.#device) run('losetup', '--detach', this.#device);

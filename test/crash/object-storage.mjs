@@ -7,13 +7,14 @@ import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load, sendAgain } from './load.mjs';
 
-/** So large that the service sends them to the store in parts. */
+/** A share of the files is so large that the service sends them to the store in parts. */
 const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
 const RECOVERY_MS = 10_000;
 /**
- * An upload of a crashed process is considered abandoned after a minute, and each service process sweeps once a minute.
+ * The time after which the bucket should have no leftovers: an upload of a crashed process counts as abandoned after a
+ * minute, and each service process sweeps once a minute.
  */
 const SWEPT_AFTER_MS = 150_000;
 const LOOK_EVERY_MS = 500;

@@ -15,11 +15,11 @@ const REMOVERS = 4;
 const REMOVED_SHARE = 0.4;
 const ERASED_SHARE = 0.05;
 const REMOVED_PER_KILL = 15;
-/** Another process takes over within a minute in a bucket. */
+/** The time limit for events. In a bucket, another process takes over delivery within a minute. */
 const DELIVERED_WITHIN_MS = 180_000;
 const DELIVERED_AFTER_DAMAGE_MS = 15_000;
 const PAUSE_MS = 5;
-/** A delivery that has already arrived is taken in this time after a kill. */
+/** The pause after a kill in which the webhook takes a delivery that has already arrived. */
 const ARRIVED_MS = 50;
 const PAUSE_AT_END_MS = 500;
 
@@ -38,7 +38,7 @@ export function removals(options) {
   return withServices((services) => run(services, {}, services.data, 'on disk', options));
 }
 
-/** The same in a bucket. */
+/** Removes uploads under load like `removals`, but in a bucket. */
 export function removalsInBucket(options) {
   return withBucket(({ variables, directory }) => withServices((services) => run(services, variables, directory, 'in a bucket', options)));
 }
@@ -51,7 +51,7 @@ async function run(services, store, directory, where, { uploads, kills, random, 
   const leftBehind = [];
   let service = await start(variables);
   for (let kill = 1; kill <= kills; kill++) {
-    // A token is of one service process, because the port is part of its issuer.
+    // Each service process needs a new token, because the port is part of the issuer.
     const token = await service.token();
     const load = new Load(service, ledger, random);
     const removing = Promise.all(Array.from({ length: REMOVERS }, (_, index) => remove(service, token, ledger, random, index === 0)));
@@ -94,6 +94,8 @@ async function run(services, store, directory, where, { uploads, kills, random, 
 }
 
 /**
+ * Removes uploads until the service has ended.
+ *
  * @param {boolean} erases whether to remove all uploads of a customer at times. Only one such removal may be in
  * progress.
  */

@@ -17,7 +17,7 @@ import powerCuts from './power-cuts.mjs';
 import { removals, removalsInBucket } from './removals.mjs';
 import selfTest from './self-test.mjs';
 
-/** The share of all uploads that each part makes. `disk-full` and `forgetful-disk` make as many as they need. */
+/** The parts of the crash test. `share`: of all uploads; 0 for the parts that make as many as they need. */
 const PARTS = {
   kills: { run: kills, share: 0.3 },
   removals: { run: removals, share: 0.1 },

@@ -63,7 +63,7 @@ async function run(script) {
   return { status, stdout };
 }
 
-/** Signal 0 only asks. Returns whether the group still has a process. */
+/** Sends a signal to a process group. Returns whether the group has a process. The signal 0 only asks. */
 function signalGroup(id, signal) {
   try {
     return process.kill(-id, signal);

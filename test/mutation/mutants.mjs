@@ -17,7 +17,7 @@ const OPERATORS = new Map([
   [SyntaxKind.AsteriskToken, '/'],
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
-/** Leaving such a call out is not used as a mutant. */
+/** Calls that log. Leaving one out is not used as a mutant. */
 const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**
@@ -39,7 +39,7 @@ export function mutantsOf(path, text) {
     mutants.push({ path, line, from, to, original: text.slice(from, to), replacement });
   };
   const visit = (node) => {
-    // Leaves out types, decorators and imports, because they either don't run, or run only once at the start.
+    // Types, decorators and imports aren't changed, because they either don't run, or run only once at the start.
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isDecorator(node) || ts.isInterfaceDeclaration(node)) return;
     if (ts.isBinaryExpression(node)) changeOperator(node);
     if (ts.isIfStatement(node) || ts.isConditionalExpression(node)) {
@@ -69,7 +69,7 @@ export function mutantsOf(path, text) {
   return mutants;
 }
 
-/** A text that names something doesn't change what the program does, so there is no mutant of it. */
+/** Whether a text only names something or is a message, which tests don't check. There is no mutant of such a text. */
 function isName(node) {
   const { parent } = node;
   if (ts.isPropertyAssignment(parent) && parent.name === node) return true;

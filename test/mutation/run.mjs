@@ -11,10 +11,10 @@ import { mutantsOf } from './mutants.mjs';
 import { TARGETS } from './targets.mjs';
 
 const CONFIG = 'test/mutation/vitest.config.ts';
-/** Times as long as with the unchanged source, and 10 s more. */
+/** The specs of a mutant may take this many times as long as with the unchanged source, and 10 s more. */
 const PATIENCE = 3;
 const MOST_SHOWN_LENGTH = 100;
-/** Mutants that don't change what the program does, each with the reason. */
+/** Mutants that don't change the program's behaviour, each with the reason. */
 const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
 
 const { values } = parseArgs({
@@ -38,12 +38,12 @@ Example: npm run test:mutation -- --mutants 40 --only src/ingestion/domain`;
 
 const tracked = (patterns) => execFileSync('git', ['ls-files', '-z', '--', ...patterns], { encoding: 'utf8' }).split('\0').filter(Boolean);
 
-/** In a copy, mutants are never in the sources that people edit. */
+/** Copies the repository, so that mutants are never in the sources that people edit. */
 function copyOfRepository() {
   const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
   for (const name of tracked([])) cpSync(name, join(copy, name), { verbatimSymlinks: true });
   symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
-  // Copies the build too: some specs start processes from it. These processes run the program without the mutant.
+  // The build is copied too: some specs start processes from it. These processes run the program without the mutant.
   cpSync('dist', join(copy, 'dist'), { recursive: true });
   return copy;
 }

@@ -59,7 +59,7 @@ export const TARGETS = {
       ['test/e2e/keycloak.e2e.spec.ts', 'test/e2e/auth0.e2e.spec.ts', 'test/e2e/auth0-people.e2e.spec.ts', 'test/e2e/provider-failures.e2e.spec.ts', 'test/e2e/identity-management.e2e.spec.ts'],
     ],
   },
-  // Needs Java, because nothing but a real Keycloak shows what most of the adapter does.
+  // The adapter for Keycloak needs Java: nothing but a real Keycloak shows most of what the adapter does.
   Keycloak: {
     sources: ['src/identity-management/adapters/out/keycloak/*.ts'],
     without: ['src/identity-management/adapters/out/keycloak/realm-setup.ts'],

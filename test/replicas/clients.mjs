@@ -7,7 +7,7 @@ import { someUpload } from '../crash/load.mjs';
 
 const AGAIN_MS = 100;
 const PIECES = 10;
-/** Each upload takes 3-5 s. */
+/** The pauses between the pieces of a slow upload, which add up to 3-5 s. */
 const SLOW_PAUSE_MS = { least: 300, more: 200 };
 const LOST_ANSWERS = 0.5;
 
@@ -55,7 +55,7 @@ export class Clients {
     this.#ended = Promise.all(Array.from({ length: connections + slow }, (_, client) => this.#work(client < slow)));
   }
 
-  /** The uploads in flight are answered first, and those with a key with 200. */
+  /** Stops the clients. The uploads in flight are answered first, and those with a key with 200. */
   async stop() {
     this.#isGoing = false;
     await this.#ended;

@@ -5,12 +5,12 @@ import { promisify } from 'node:util';
 import { ArgumentError } from '../../bench/support/command.mjs';
 
 /**
- * The program of a version of the service. Installs it with npm if it is a packed one. Rejects with npm's output if
- * that fails.
+ * Returns the program of a version of the service. Installs a packed version with npm first. Rejects with npm's output
+ * if that fails.
  *
  * @param {string} version a tarball of `npm pack`, or the path of a build's `main.js`
  * @param {string} directory where to install
- * @returns {Promise<string>} the path of its `main.js`
+ * @returns {Promise<string>} the path of the version's `main.js`
  */
 export async function programOf(version, directory) {
   if (!version.endsWith('.tgz')) return resolve(version);

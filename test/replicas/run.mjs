@@ -77,7 +77,7 @@ function part(title, { count, random, pauseMs, progress, realm, mayFail, onQuiet
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
-        // The last one, because a request fails as soon as its replica does.
+        // A failure belongs to the last restart that it overlaps, because a request fails as soon as its replica does.
         const restartOf = ({ began, ended }) => disturbances.findLast(({ from, to }) => began <= to && ended >= from);
         const [late, latePeople] = [clients, people].map(({ failures }) => failures.filter((failure) => !restartOf(failure)));
         const forbidden = [...clients.failures, ...people.failures].filter((failure) => !mayFail(restartOf(failure)));
@@ -101,12 +101,13 @@ function part(title, { count, random, pauseMs, progress, realm, mayFail, onQuiet
 /** @returns {Promise<boolean>} whether nothing was lost or stored twice, and no request failed that may not. */
 async function replicas({ rounds, other, only, ...options }) {
   const stopped = { ...options, mayFail: () => false };
-  // When 1.0.0 stops, it resets connections that wait to be accepted. This version must not.
+  // Requests may fail when another version ends: 1.0.0 resets connections that wait to be accepted. This version must
+  // not.
   const updated = { ...options, mayFail: (restart) => restart?.endedOther === true };
   const killed = { ...options, mayFail: (restart) => restart !== undefined };
   // The even rounds bring the other version, and the odd ones bring this one back.
   const change = (round) => (round % 2 === 0 ? other : undefined);
-  // Those that leave markers in the bucket come first, because their sweep takes a minute or two, in which others run.
+  // Parts that leave markers in the bucket come first, because their sweep takes a minute or two, in which others run.
   const parts = {
     kill: (onQuiet) => part('kill -9', { ...killed, onQuiet }, restarts('SIGKILL', rounds)),
     ...(other && {

@@ -30,7 +30,7 @@ export class Secrets {
   }
 
   /**
-   * Replaces all secrets, several times round. The webhook knows one secret at a time.
+   * Replaces all secrets, in several rounds. The webhook accepts one secret at a time.
    *
    * @param {import('./replica.mjs').Replica[]} replicas have `variables`
    * @returns {AsyncGenerator<{ from: number, to: number }>} see `restarts`

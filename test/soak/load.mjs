@@ -10,7 +10,7 @@ const CUSTOMERS = 50;
 const TICK_MS = 1;
 const TOKEN_MS = 10 * 60 * 1000;
 const MOST_KNOWN = 1_000;
-/** Every so many uploads one is kept for a removal, and is never found or fetched. */
+/** One in this many uploads is kept for a removal, and is never found or fetched. */
 const REMOVED_SHARE = 100;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const BOUNDARY = 'soak-boundary';

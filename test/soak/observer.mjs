@@ -4,7 +4,7 @@ import { MemoryMeter } from '../../bench/support/memory-meter.mjs';
 import { GarbageCollector } from './garbage-collector.mjs';
 
 const SAMPLE_MS = 1_000;
-/** Every so many samples `/metrics` is read, and the garbage is collected before the memory is read. */
+/** How many samples are taken per reading of `/metrics`, and per reading of memory (after a garbage collection). */
 const METRICS_EVERY = 5;
 const MEMORY_EVERY = 10;
 const MIB = 1024 * 1024;

@@ -51,7 +51,7 @@ between the second and the last quarter of the time, and draws their curves.
 Example: npm run soak -- --minutes=15 --only=local
 `;
 
-/** In a bucket, an upload takes several times the processor time of one on the local disk. */
+/** Requests per second: an upload takes several times as much processor time in a bucket as on the local disk. */
 const RATES = { local: 200, distributed: 50 };
 
 const SETUPS = {
@@ -83,7 +83,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
         progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight`);
       });
       const loading = load.run(rate, ending.signal);
-      // Not sent if the run has ended before.
+      // The burst comes halfway through. It isn't sent if the run has ended before.
       delay(seconds * 500, undefined, { signal: ending.signal }).then(() => load.burst(burst), () => undefined);
       await Promise.race([delay(seconds * 1000), service.death('The service'), observing, loading]);
       ending.abort();

@@ -10,7 +10,7 @@ const LIMITS = /^(x-ratelimit-|retry-after$)/;
 /** Counts the answers of one origin by status, as reported by the HTTP client. */
 export class Calls {
   readonly counts = new Map<string, number>();
-  /** By the name of the header and the status of the answer. */
+  /** The rate limits in the answers, by the name of the header and the status of the answer. */
   readonly limits = new Map<string, string>();
 
   constructor(origin: string) {

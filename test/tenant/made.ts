@@ -27,7 +27,7 @@ export class Made {
     return id;
   }
 
-  /** These couldn't be removed: the next run is to remove them. */
+  /** Notes the users and roles that couldn't be removed, and forgets the others. The next run is to remove them. */
   keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();

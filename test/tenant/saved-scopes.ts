@@ -20,7 +20,7 @@ export class SavedScopes {
   }
 
   /**
-   * Undefined if there is no file.
+   * Reads the saved scopes. Undefined if there is no file.
    *
    * @throws Error if the scopes in the file belong to another API.
    */

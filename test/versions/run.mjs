@@ -50,7 +50,7 @@ async function people(service, token, names) {
   return findings;
 }
 
-/** @returns {Promise<string[]>} a sentence about each thing that is lost, wrong or too much */
+/** @returns {Promise<string[]>} a sentence about each stored upload or event that is missing, wrong or superfluous. */
 function history(programs, { rounds, random }) {
   return withServices(async (services) => {
     const receiver = await EventReceiver.start();

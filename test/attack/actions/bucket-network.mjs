@@ -8,7 +8,7 @@ const isPut = ({ method }) => method === 'PUT';
 
 const twice = ({ body }) => ({ body: Buffer.from(body.toString().replaceAll(/<Contents>.*?<\/Contents>/gs, '$&$&')) });
 
-/** `forMs` is how long a fault lasts in place of the planned duration. */
+/** The faults of the network to the bucket. `forMs`: how long a fault lasts in place of the planned duration. */
 const FAULTS = {
   'delays writes by 8 s': { forMs: LATE_MS, begin: (proxy) => proxy.postpone({ to: isPut }) },
   'is slow': { begin: (proxy, { ms }) => proxy.delay(ms) },

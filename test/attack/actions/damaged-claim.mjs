@@ -12,7 +12,7 @@ const DAMAGES = {
   'nothing left of': () => Buffer.alloc(0),
 };
 
-/** A replica can rebuild the damaged object from the index lines when the key is used again. */
+/** Damages the object of an idempotency key. A replica can rebuild the object when the key is used again. */
 export default {
   name: 'damaged-claim',
   isExclusive: true,

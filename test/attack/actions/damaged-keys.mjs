@@ -18,7 +18,7 @@ const DAMAGES = {
   'removal of': (path) => rm(path),
 };
 
-/** The service can rebuild the damaged databases from the index lines of the uploads. */
+/** Damages the databases of idempotency keys, which the service can rebuild from the index lines of the uploads. */
 export default {
   name: 'damaged-keys',
   isExclusive: true,

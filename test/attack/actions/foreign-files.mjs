@@ -36,7 +36,7 @@ const THINGS = {
   'a directory in idempotency/': () => ({ path: 'idempotency/_temporary', make: directory }),
 };
 
-/** The service must ignore foreign files, or refuse to start with one line that names one of them. */
+/** Puts foreign files into DATA_DIR. The service must ignore them, or refuse to start and name one in one line. */
 export default {
   name: 'foreign-files',
   isExclusive: true,

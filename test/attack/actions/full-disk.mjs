@@ -22,7 +22,7 @@ export default {
 };
 
 /**
- * The first, third and so on take all space that is free, the others half of it.
+ * Fills a disk with files. The first, third and so on take all space that is free, the others half of it.
  *
  * @returns {Promise<string[]>} the paths of these files.
  */

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import { HOSTILE_BODIES } from '../../../bench/pauses/bodies.mjs';
 
 const CLIENTS = [1, 5, 60];
-/** A history's volume has room for several hundred MiB of long lines at a time. */
+/** The numbers of clients for bodies with long lines: a volume has room for several hundred MiB of these at a time. */
 const FEW_CLIENTS = [1, 5];
-/** Sixty long bodies take a minute on a busy machine. */
+/** How long a client waits for its answer: sixty long bodies take a minute on a busy machine. */
 const PACE = { silenceMs: 300_000 };
 const LONG_LINES = ['a form with 10 MiB of control characters'];
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/** Each body must be stored completely or rejected, as its description says. */
+/** Sends bodies that are as expensive as possible. Each must be stored or rejected, as its description says. */
 export default {
   name: 'hostile-bodies',
   plan: (random) => {

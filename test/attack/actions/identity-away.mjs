@@ -10,8 +10,8 @@ export default {
     const { replica, data, model, identity } = world;
     const path = join(data, 'identity');
     const aside = join(data, '.identity.aside');
-    // Gets a current access token before the fault: an earlier jump of the clock may have made the old token invalid,
-    // and the provider issues no tokens during the fault.
+    // A current access token is needed before the fault, during which the provider issues no tokens: an earlier jump of
+    // the clock may have made the old token invalid.
     await identity.createUser();
     await world.trouble({ name: 'identity/ is moved away' }, [replica], async () => {
       await rename(path, aside);

@@ -1,4 +1,4 @@
-/** One of the keys is also sent with a different upload, which must be refused with 422. */
+/** Repeats uploads under their keys. Another upload under one of these keys must be refused with 422. */
 export default {
   name: 'keys-again',
   plan: (random) => ({ repeats: 1 + random.below(20) }),

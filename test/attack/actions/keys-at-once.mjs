@@ -1,4 +1,4 @@
-/** One upload is stored. The other clients get its receipt, or the answer 409 that it is in progress. */
+/** Sends one upload with a key several times at once. It is stored once; the other clients get its receipt or 409. */
 export default {
   name: 'keys-at-once',
   plan: (random) => ({ clients: 2 + random.below(7) }),

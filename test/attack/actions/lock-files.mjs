@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const MOST_WAIT_MS = 60_000;
 
-/** The second process must not become ready. */
+/** Starts a second process on the same DATA_DIR, which must not become ready. */
 export default {
   name: 'lock-files',
   isExclusive: true,

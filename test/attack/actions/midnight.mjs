@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const BEFORE_MIDNIGHT_MS = 4_000;
 /**
- * The pauses between the pieces add up to more than `BEFORE_MIDNIGHT_MS`, the rest of the day when the upload begins.
+ * How an upload is sent over midnight: the pauses between its pieces add up to more than `BEFORE_MIDNIGHT_MS`, the rest
+ * of the day when it begins.
  */
 const OVER_MIDNIGHT = { pieces: 5, pauseMs: 1_500 };
 const LONGEST_PAUSE_MS = 1_000;
@@ -25,7 +26,7 @@ export default {
 };
 
 async function overMidnight(world, random) {
-  // The service looks the upload's key up on the old day, when its first piece arrives.
+  // The service looks up the upload's key when its first piece arrives, which is on the old day.
   let some;
   do some = world.someUpload(random);
   while (!(some.sent.size > LEAST_BYTES));

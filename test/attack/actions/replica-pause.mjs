@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A replica is paused (SIGSTOP), so that the others may consider it crashed. */
+/** Pauses a replica (SIGSTOP), so that the others may consider it crashed. */
 export default {
   name: 'replica-pause',
   isExclusive: true,

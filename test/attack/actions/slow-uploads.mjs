@@ -1,4 +1,4 @@
-/** Uploads that take seconds, so that faults of later steps happen during them. */
+/** Begins uploads that take seconds, so that faults of later steps happen during them. */
 export default {
   name: 'slow-uploads',
   plan: (random) => ({ uploads: 1 + random.below(4), keyed: random.chance(0.6), pieces: 3 + random.below(5), pauseMs: 200 + random.below(800) }),
