@@ -9,7 +9,7 @@ const FREE = { burst: 2, perSecond: 2 };
 const FASTER = { burst: 15, perSecond: 15 };
 const AT_ONCE = 50;
 const STORM = { commandsPerSecond: 15, seconds: 30 };
-/** So many that the service reads their list in five pages. */
+/** The number of users in the list, which the service reads in five pages. */
 const LISTED_USERS = 450;
 const HEALTH_EVERY_MS = 5_000;
 const CALLER_LEAVES_AFTER_SECONDS = 10;

@@ -12,7 +12,7 @@ const CONNECTIONS = 16;
 const MOST_SHOWN = 10;
 const ANSWER_TIMEOUT_MS = 20_000;
 
-/** Small, so that random requests exceed them. */
+/** The limits of the service. They are small, so that random requests exceed them. */
 const VARIABLES = { MAX_UPLOAD_BYTES: '4096', MAX_JSON_BYTES: '262144', REQUEST_IDLE_TIMEOUT_MS: '1000' };
 
 /**
@@ -77,7 +77,7 @@ async function sendAll(service, known, { seed, first, end }) {
   return { counts, defects };
 }
 
-/** Undefined if the service closes the connection, or is silent for 20 s, before the answer is complete. */
+/** Resolves to the answer; undefined if the connection closes, or the service is silent for 20 s, before its end. */
 function send(port, { parts, method, hangsUp, garbage }) {
   return new Promise((resolve) => {
     const chunks = [];

@@ -50,7 +50,7 @@ function digestOf(chunk) {
   return `sha-256=:${hash.digest('base64')}:`;
 }
 
-/** The goal is 100 MiB. */
+/** Measures the memory of a service that nobody uses. The goal is at most 100 MiB. */
 async function idle(services) {
   const service = await services.start();
   const meter = new MemoryMeter(service.child.pid);
@@ -61,7 +61,7 @@ async function idle(services) {
   return { ok: now <= 100 * MIB, columns: { before: mib(before), peak: mib(peak), result: `${mib(now)} after ${IDLE_MS / 1000} s` } };
 }
 
-/** The file is generated while it is sent, so that this process never holds it in memory. */
+/** Uploads a large file, and generates it meanwhile, so that this process never holds the file in memory. */
 async function upload(services, title, { type, head, tail }) {
   const chunk = randomBytes(MIB);
   const service = await services.start();
@@ -92,7 +92,7 @@ async function listEmbeddedUsers(services) {
   return listUsers(service, await service.token());
 }
 
-/** Measures the same for the 100,000 users of a stand-in for an Auth0 tenant, which runs in its own process. */
+/** Measures a list of the 100,000 users of a stand-in for an Auth0 tenant, which runs in its own process. */
 async function listAuth0Users(services) {
   const { TOKEN, ...variables } = await startTenant(services);
   return listUsers(await services.start(variables), TOKEN);
@@ -110,7 +110,7 @@ async function listUsers(service, token) {
   return { ok: distinct === USERS && users.length === USERS, columns };
 }
 
-/** @returns the environment of a service that uses the stand-in, and an access token for callers as `TOKEN`. */
+/** @returns the variables of a service that uses a new stand-in for Auth0, and a token for callers as `TOKEN`. */
 async function startTenant(services) {
   const tenant = spawn(process.execPath, ['test/servers/auth0.mjs', String(USERS)], { stdio: ['ignore', 'pipe', 'inherit'] });
   services.atEnd(() => tenant.kill());
@@ -123,7 +123,7 @@ async function startTenant(services) {
   throw new Error('The stand-in for an Auth0 tenant did not start.');
 }
 
-/** Creating the users through the service isn't what is measured. */
+/** Writes users directly into the database, because creating them through the service isn't what is measured. */
 async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));

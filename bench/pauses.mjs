@@ -80,7 +80,7 @@ function send(service, hostile, key) {
   return hostile.chunkBytes ? sendChunks(service, hostile) : sendWhole(service, hostile, key);
 }
 
-/** Framed by hand, because Node would send each chunk alone. */
+/** Sends a body in chunks that are framed here, because Node would send each chunk alone. Resolves to the status. */
 async function sendChunks(service, { headers, body, chunkBytes }) {
   const { hostname, port } = new URL(service.url);
   const lines = Object.entries({ Host: hostname, Connection: 'close', 'Transfer-Encoding': 'chunked', ...headers }).map((pair) => pair.join(': '));

@@ -15,7 +15,7 @@ const MIB = 1024 * 1024;
 const CONNECTIONS = 32;
 const ROUNDS = 5;
 const SECONDS = 4;
-/** With this pause, all connections together send about 1,000 uploads a second. */
+/** The pause of a connection between uploads. All connections together then send about 1,000 uploads a second. */
 const PAUSE_MS = 30;
 const CATCHING_UP_MS = 3_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;

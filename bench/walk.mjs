@@ -9,13 +9,13 @@ import { askBySignal } from './support/signal-question.mjs';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const WARM_UPS = 20;
 const TAKES = 5;
-/** For the deferred work of a request, such as its log line, which counts too. */
+/** The pause after a request, for the request's deferred work, such as its log line. This work counts too. */
 const SETTLE_MS = 100;
 
 const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
 const file = (bytes) => ({ headers: { 'Content-Type': 'text/csv' }, body: randomBytes(bytes / 2).toString('hex') });
 
-/** In one piece, because the calls of a body grow with the pieces in which it arrives. */
+/** Makes a form in one piece, because the calls for a body grow with the pieces in which the body arrives. */
 async function form(bytes) {
   const data = new FormData();
   data.set('file', new Blob([randomBytes(bytes)], { type: 'text/csv' }), 'load.csv');
@@ -39,7 +39,7 @@ const REQUESTS = [
   { title: '403 without a token', path: '/idpManagementBackend/users', method: 'GET', most: [9, 35], status: 403, send: () => ({}) },
 ];
 
-/** What only traces need. Without the variables of OpenTelemetry, a request runs no function of it. */
+/** The files that only traces need. Without the variables of OpenTelemetry, a request runs no function of them. */
 const OF_TRACES = /^(@opentelemetry|operations\/tracing|app\/trac)/;
 const TRACED = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_BSP_SCHEDULE_DELAY: '600000' };
 
@@ -103,7 +103,7 @@ async function measure(service, counts, token, request) {
   return { title, ok, files: least.files, columns };
 }
 
-/** Throws unless functions for traces are counted in a service that has them. Otherwise none in the others would mean nothing. */
+/** Throws unless functions for traces are counted in a service with traces. Otherwise counting none proves nothing. */
 async function assertTracesAreCounted(service, counts) {
   const upload = () => fetch(service.url + UPLOAD, { method: 'POST', ...json({}) });
   await upload();

@@ -6,6 +6,6 @@ const LINE_BYTES = 360;
 const one = Buffer.alloc(LINE_BYTES, ' ');
 const page = Buffer.alloc(100 * LINE_BYTES, ' ');
 
-// Longer than a turn of the measurement, during which the client doesn't use its connection.
+// Idle connections stay open for longer than a turn of the measurement, during which the client doesn't use its own.
 const server = createServer({ keepAliveTimeout: 75_000 }, ({ url }, response) => response.end(url === '/uploads' ? page : one));
 listen(server);

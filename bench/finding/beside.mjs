@@ -28,7 +28,7 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
   services.program = fileURLToPath(new URL('bare-answers.mjs', import.meta.url));
   const bare = await services.start();
   const headers = { Authorization: `Bearer ${await service.token()}` };
-  // `fetch` takes a millisecond of the processor for each request. The service and its clients share the cores.
+  // The requests aren't sent by `fetch`, which takes a millisecond of CPU for each: service and clients share cores.
   const agent = new Agent({ keepAlive: true });
   const look = (url, index) =>
     new Promise((done, failed) => {
@@ -100,7 +100,7 @@ function slowReader({ port }, id, token) {
   return { begun, end };
 }
 
-/** `otherwise` and `during` may keep other clients busy while they run the work they receive. */
+/** Compares upload rates. `otherwise` and `during` run the given work, and may keep other clients busy meanwhile. */
 async function compareRates(service, title, during, otherwise = (work) => work()) {
   const progress = new Progress();
   const load = json(CONNECTIONS);

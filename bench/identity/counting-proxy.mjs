@@ -33,7 +33,7 @@ export class CountingProxy {
 
   async #pass(target, incoming, outgoing) {
     const headers = { ...incoming.headers };
-    // Doesn't pass on the headers that concern only the client's connection to this proxy.
+    // Headers that concern only the client's connection to this proxy aren't passed on.
     for (const name of ['connection', 'host', 'transfer-encoding']) delete headers[name];
     const body = incoming.method === 'GET' ? undefined : incoming;
     const answer = await request(target + incoming.url, { dispatcher: this.#agent, method: incoming.method, headers, body });

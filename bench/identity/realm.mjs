@@ -9,13 +9,13 @@ const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /**
- * For a Keycloak that is measured: memory for 100,000 users, and no restriction to the fast-starting compiler, which
- * the tests use.
+ * Java options for a Keycloak that is measured: memory for 100,000 users, and no restriction to the fast-starting
+ * compiler, which the tests use.
  */
 export const MEASURED = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
-/** With more, the import of each user takes longer. */
+/** How many users one request imports. With more, the import of each user takes longer. */
 const USERS_AT_ONCE = 20;
 
 /** The realm of the bench and of tests under load, in a Keycloak of its own. */
@@ -65,7 +65,7 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
-  /** As docs/replacing-secrets.md describes. Resolves to the client's secret. */
+  /** Adds a client for the service, as docs/replacing-secrets.md describes. Resolves to the client's secret. */
   async addClient(clientId) {
     return (await this.#server.setUp({ KEYCLOAK_CLIENT_ID: clientId })).KEYCLOAK_CLIENT_SECRET;
   }
@@ -146,7 +146,7 @@ function representation() {
 
 const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
-/** Names the realm's default role, because an import gives a user only the roles that it names. */
+/** A user to import. It names the realm's default role, because an import gives a user only the roles that it names. */
 const user = (number) => {
   const email = `user${number}@grid.example`;
   return { username: email, email, firstName: `User ${number}`, enabled: true, realmRoles: [`default-roles-${REALM}`] };

@@ -8,7 +8,7 @@ import { MEASURED, Realm } from './realm.mjs';
 const ROLES = 5_000;
 const SOME_USERS = 1_000;
 const SOME_ROLES = 200;
-/** Long enough for the just-in-time compilers of Keycloak and of the service to have little left to do. */
+/** The length of the warm-up, after which the just-in-time compilers of Keycloak and service have little left to do. */
 const WARM_UP_SECONDS = 20;
 
 /** One Keycloak and the same processes of the service for all rounds, so that they are warm. */
@@ -56,7 +56,7 @@ export class Stage {
     return { urls: this.#replicas.map(({ url }) => `${url}/idpManagementBackend`), token: await this.#realm.operatorToken() };
   }
 
-  /** Every call returns the same users and roles. */
+  /** Some users and roles of the realm. Every call returns the same. */
   async some() {
     const all = (path) => this.#realm.administer('GET', path);
     return (this.#some ??= {
@@ -65,7 +65,7 @@ export class Stage {
     });
   }
 
-  /** Roles that commands created don't count. */
+  /** The number of users in the realm, or of roles. Roles that commands created don't count. */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
   }
@@ -94,7 +94,7 @@ export class Stage {
     await this.#realm?.stop();
   }
 
-  /** In a new data directory, because only one process at a time can use a data directory. */
+  /** Starts a service in a new data directory, because only one process at a time can use a data directory. */
   async #start(address) {
     const data = await mkdtemp(join(this.#services.directory, 'data-'));
     return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });

@@ -16,8 +16,8 @@ const SILENT = { connections: 600, declared: 100_000_000, sent: 5_000_000 };
 const SILENT_S = 20;
 
 /**
- * Rate (requests/s), median and p99 (ms) of one client of the SDK that PUTs objects with one index line each, one after
- * another.
+ * Measures rate (requests/s), median and p99 (ms) of one client of the AWS SDK that PUTs objects with one index line
+ * each, one after another.
  */
 export function putObjects(store, seconds, signal) {
   const program = new URL('clients/put-object.mjs', import.meta.url);

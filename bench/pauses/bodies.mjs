@@ -16,7 +16,7 @@ const MAX_JSON_BYTES = 10_485_760;
 const filled = (begin, text, end) =>
   begin + text.repeat(Math.floor((MAX_JSON_BYTES - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
-/** An object with other members than `additional_data` is stored as the upload's file. */
+/** How a JSON body with other members than `additional_data` is stored: the body is the upload's file. */
 const asFile = (text) => ({ additionalData: null, file: Buffer.from(text) });
 
 const json = (title, makeText, { status = 200, keyed = false, encode = gzipSync, coding = 'gzip', stored = asFile, chunkBytes } = {}) => ({

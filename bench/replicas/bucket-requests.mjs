@@ -1,8 +1,9 @@
-/** How S3 and its price list call the requests that the service's calls to a bucket cause. */
+/** For each call of the service to a bucket, the kind of request that it causes, as S3 and its price list name it. */
 const KINDS = { create: 'PUT', replace: 'PUT', upload: 'PUT', read: 'GET', open: 'GET', list: 'LIST', listDirectories: 'LIST', remove: 'DELETE' };
 
 /**
- * Counts one request for each call, which holds for files that are sent in one part and for lists of one page.
+ * Counts one request to the bucket for each call, which holds for files that are sent in one part and for lists of one
+ * page.
  *
  * @param {readonly { url: string }[]} replicas
  * @returns {Promise<Record<'uploads' | 'PUT' | 'GET' | 'LIST' | 'DELETE', number>>} since the start of the replicas.

@@ -32,7 +32,7 @@ export function takeTurn({ replicas: count, delayMs, load }, { signal, seconds }
       try {
         const target = { url: nginx.endpoint };
         const pids = { service: replicas.map(({ child }) => child.pid), nginx: [nginx.pid], store: [server.pid] };
-        // Each replica gets only its share of the requests. Node compiles a replica's code only after many of them.
+        // The warm-up grows with the number of replicas, because Node compiles a replica's code after many requests.
         await load(target, WARM_UP * count * seconds, signal);
         const before = await used(replicas, pids);
         const { figures: { rate }, others } = await load(target, seconds, signal);

@@ -77,7 +77,7 @@ export async function runContests(rows, contests, { rounds, prepare, takeTurn })
   return results.every(({ ok }) => ok);
 }
 
-/** Alternately in each round, so that changes on the machine affect all entrants alike. */
+/** Runs the entrants alternately in each round, so that changes on the machine affect all of them alike. */
 async function runRounds(entrants, { rounds, takeTurn, show }) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= rounds; round++) {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
-/** In characters. When there is more output, the first half is dropped. */
+/** The maximum length of a service's kept output, in characters. When there is more, the first half is dropped. */
 const MOST_OUTPUT = 2 * 1024 * 1024;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /**
@@ -74,7 +74,7 @@ export class Services {
     return service;
   }
 
-  /** Runs in `end`, when no service runs any more and the directory still exists. */
+  /** Has a function run in `end`, when no service runs any more and the directory still exists. */
   atEnd(cleanup) {
     this.#cleanups.push(cleanup);
   }
@@ -97,7 +97,7 @@ class Service {
       const keep = (text) => {
         this.output += text;
         if (this.output.length > MOST_OUTPUT) this.output = this.output.slice(-MOST_OUTPUT / 2);
-        // A search through the log of a running service would take the processor from it.
+        // Once the service is ready, its log isn't searched, which would take the processor from the service.
         if (this.url) return;
         const url = /^[^{].*?(http:\/\/\S+)/m.exec(this.output)?.[1];
         if (url) {

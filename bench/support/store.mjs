@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 const LINE_END = 0x0a;
 
 /**
- * All files below a folder of a data directory, as paths relative to that directory. None if the folder doesn't exist.
+ * Lists the files below a folder of a data directory, as paths relative to that directory. None if there is no folder.
  */
 export async function filesIn(data, folder) {
   const entries = await entriesOf(join(data, folder), { recursive: true, withFileTypes: true });
@@ -23,7 +23,7 @@ export async function inspect(data) {
   const lines = new Map();
   const doubled = [];
   const halves = [];
-  // Many uploads may have the same long text, which is held once.
+  // Each `additional_data` is held once, because many uploads may have the same long text.
   const texts = new Map();
   for (const segment of await filesIn(data, 'uploads')) {
     for await (const { text, isTorn } of linesOf(join(data, segment))) {
@@ -49,7 +49,7 @@ export async function inspect(data) {
   return { lines, doubled, halves };
 }
 
-/** The file may be longer than the longest string. The last line is torn if it has no line end. */
+/** The lines of a file, which may be longer than the longest string. The last line is torn if it has no line end. */
 async function* linesOf(path) {
   let begun = [];
   for await (const chunk of createReadStream(path)) {
@@ -81,7 +81,7 @@ export async function leftovers(data) {
 
 const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
-/** None if the directory doesn't exist: a bucket has only the folders that contain objects. */
+/** The entries of a directory. None if it doesn't exist: a bucket has only the folders that contain objects. */
 async function entriesOf(directory, options) {
   try {
     return await readdir(directory, options);

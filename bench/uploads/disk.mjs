@@ -32,8 +32,8 @@ async function workOnDisk(parent, work, signal) {
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, signal);
   } finally {
-    // Unmounts lazily if a process still uses the file system. The image's space is then freed when the last process
-    // has stopped using it.
+    // If a process still uses the file system, it is unmounted lazily. The image's space is then freed when the last
+    // process has stopped using it.
     if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
     await rm(home, { recursive: true, force: true });
   }
@@ -48,11 +48,10 @@ async function workOnDisk(parent, work, signal) {
 async function mountImage(image, mountPoint) {
   if (process.getuid?.() !== 0) return 'only root can mount an image';
   await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
-  // Initializes the whole file system now, so that ext4 defers no initialization into the rounds. Doesn't discard the
-  // blocks of the image, because the file system below would then free the space that was allocated for them.
+  // The whole file system is initialized now, so that ext4 defers no initialization into the rounds. The image's blocks
+  // aren't discarded, because the file system below would free their space.
   await run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0', image);
-  // Bypasses the page cache of the file system below, because a second copy there would add costs that a disk doesn't
-  // have.
+  // The page cache of the file system below is bypassed: a second copy there would add costs that a disk doesn't have.
   const device = await run('losetup', '--find', '--show', '--direct-io=on', image);
   try {
     await run('mount', device, mountPoint);

@@ -12,15 +12,15 @@ const LOADS = {
   form: { work: '1 GiB multipart', load: form1GiB, figure: 'throughput' },
 };
 
-/** The earlier build may be at most 3 % faster. */
+/** The rows of the bench with `--earlier`. The goal of each: at least 97 % of the earlier build's figure. */
 export const EARLIER_BUILD_ROWS = Object.entries(LOADS).map(([name, { work, figure }]) =>
   row(name, work, name, ['service', figure], ['earlier', figure], atLeast(0.97)),
 );
 
 /**
- * The entrants of these rows.
+ * The entrants of the rows with `--earlier`.
  *
- * @param {string} directory of the earlier build, with its `main.js`; its packages are found from there
+ * @param {string} directory the directory of the earlier build's `main.js`, which finds its packages from there
  */
 export function earlierBuildContests(directory) {
   const earlier = { title: 'the earlier build', program: resolve(directory, 'main.js') };

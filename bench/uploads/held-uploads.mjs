@@ -46,7 +46,7 @@ export class HeldUploads {
   }
 }
 
-/** Doesn't flush what it writes. */
+/** Fills a data directory with uploads, without flushing them. */
 async function fill(data, count, signal, show) {
   const began = Date.now() - (DAYS - 1) * DAY_MS;
   const segment = new SegmentWriter(data);

@@ -6,7 +6,7 @@ import { HttpClient } from './http-client.mjs';
 const { urls, member, way, seconds, expected } = JSON.parse(process.argv[2]);
 const client = new HttpClient({ urls: urls.slice(0, 1), connections: 1, token: process.env.ACCESS_TOKEN });
 
-/** The same as the service requests from Keycloak. */
+/** The page size of direct requests, which is the same as that of the service's requests to Keycloak. */
 const USERS_A_PAGE = 1_000;
 
 const DIRECT = {
