@@ -5,7 +5,7 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** Syncs that the disk ignores, so that a power cut loses more than POSIX allows. */
+/** Syncs that the disk ignores, so that a power cut may lose more than POSIX allows. */
 export interface DiskDefects {
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }

@@ -10,9 +10,9 @@ export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclu
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` for tests. Its asynchronous operations, except `isBelow` and `assertDirectory`, go through the function
- * `gate`. A write to a file is two such operations, one for each half of its bytes, so that a test can interrupt the
- * write halfway.
+ * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow` and
+ * `assertDirectory`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
+ * that a test can interrupt the write halfway.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();

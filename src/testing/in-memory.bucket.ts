@@ -8,20 +8,20 @@ interface Kept {
   readonly writtenAt: number;
 }
 
-/** A `Bucket` in memory. A test can set the clock of the simulated store, and make operations fail or hang. */
+/** A `Bucket` in memory. A test can set the clock of the simulated object store, and make operations fail or hang. */
 export class InMemoryBucket extends Bucket {
   aheadMs = 0;
   /** The store's clock without `aheadMs`, in milliseconds since 1970. Default: this machine's clock. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation; before an `upload`, once its bytes have been read. If it throws, the operation
-   * changes no object and rejects with that error. All listings count as `list`. `bytes` is the content of `create` or
-   * `upload`.
+   * Called before each operation; before an `upload`, once its bytes have been read. An error that this function throws
+   * is that of the operation, which then changes no object. All listings count as `list`. `bytes` is the content of
+   * `create` or `upload`.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**
-   * Called after each successful operation. If it throws, the operation rejects with that error although it was done,
-   * as when the store's answer is lost.
+   * Called after each successful operation. An error that this function throws is that of the operation, which was done
+   * nevertheless, as when the store's answer is lost.
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 

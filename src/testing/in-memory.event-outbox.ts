@@ -5,7 +5,7 @@ import type { Upload } from '../ingestion/domain/upload.js';
 
 const MAX_WAIT_MS = 60_000;
 
-/** The outbox of an `InMemoryFileStorage`. */
+/** The outbox of an `InMemoryFileStorage`, which keeps the unconfirmed events in memory. */
 export class InMemoryEventOutbox extends EventOutbox {
   private waiting: OutboxEvent[] = [];
   private isOpen = false;

@@ -14,7 +14,7 @@ interface Kept {
   readonly bytes: Buffer | null;
 }
 
-/** A `FileStorage` in memory, for tests. Fails while a test wants it to. */
+/** An adapter of the `FileStorage` port that keeps uploads in memory, for tests. Fails while a test wants it to. */
 export class InMemoryFileStorage extends FileStorage {
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
   override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());

@@ -39,8 +39,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * Keeps every call, and every request for a page, waiting until `recover` or `failWith` is called, even if its signal
-   * aborts.
+   * Keeps every call, and every request for a page, waiting until `recover` or `failWith` is called, even if the signal
+   * of the call aborts.
    */
   hang(): void {
     this.gate = new Promise((resolve) => {

@@ -1,6 +1,6 @@
 import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 
-/** An `UploadEvents` in memory, for tests. Fails while a test wants it to. */
+/** An adapter of the `UploadEvents` port that keeps delivered events in memory. Fails while a test wants it to. */
 export class InMemoryUploadEvents extends UploadEvents {
   /** The delivered events, in the order of delivery. An event that was delivered twice is listed twice. */
   readonly delivered: UploadEvent[] = [];

@@ -13,8 +13,8 @@ const ROOT = '/store';
 const MAX_CUTS = 3;
 const MAX_CALLERS = 12;
 /**
- * The maximum number of operations until a power cut, picked at random from these two. With the low one, the cut comes
- * during a boot or soon after it.
+ * Two limits for the number of operations until a power cut, of which one is picked at random. With the low one, the
+ * cut comes during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
 

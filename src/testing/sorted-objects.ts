@@ -1,6 +1,6 @@
 import { lowerBound } from './lower-bound.js';
 
-/** The objects of a bucket by their keys, in the order in which S3 lists keys: that of the key's bytes in UTF-8. */
+/** Objects by their keys, in the order in which S3 lists keys: that of the key's bytes in UTF-8. */
 export class SortedObjects<T> {
   private readonly objects = new Map<string, T>();
   private readonly sorted: string[] = [];
