@@ -17,7 +17,7 @@ const OPERATORS = new Map([
   [SyntaxKind.AsteriskToken, '/'],
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
-/** Calls that log. Leaving one out is not used as a mutant. */
+/** Calls that log. A mutant never leaves out such a call. */
 const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**

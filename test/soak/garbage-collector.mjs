@@ -4,7 +4,9 @@ import { WebSocket } from 'undici';
 /** The option that lets a `GarbageCollector` reach a Node process, by Node's inspector. */
 export const INSPECTED = '--inspect=127.0.0.1:0';
 
-/** Without it, memory depends on when the heap was last collected. */
+/**
+ * Collects the garbage of a service process before its memory is read, which otherwise depends on the last collection.
+ */
 export class GarbageCollector {
   #socket;
   #calls = 0;

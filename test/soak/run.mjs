@@ -147,7 +147,7 @@ function rowOf({ name, unit, points, all = points }, seconds, mostGrowth) {
   const ratio = last / second;
   const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
   const trend = ratio <= mostGrowth ? 'flat' : 'grew';
-  // In a short run, no page of uploads may be requested in a quarter.
+  // A quarter of a short run may have no request for a page of uploads.
   const isKnown = quarters.every(({ length }) => length > 0);
   return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': isKnown ? trend : 'unknown' };
 }
