@@ -104,7 +104,7 @@ class InMemoryUploads extends StoredUploads {
       .sort((one, other) => comparePositions(other, one));
     let bytes = 0;
     const uploads = selected.slice(0, limit).filter((upload, index) => {
-      bytes += indexLine(upload).length;
+      bytes += Buffer.byteLength(indexLine(upload));
       return index === 0 || bytes <= MAX_PAGE_BYTES;
     });
     return { uploads, next: uploads.length < selected.length ? (uploads.at(-1) ?? null) : null };

@@ -43,6 +43,15 @@ describe('InMemoryIdentityProvider', () => {
     await expect(second).rejects.toThrow('late');
   });
 
+  it('releases also the calls that have waited since before it was told to hang again', async () => {
+    const provider = new InMemoryIdentityProvider();
+    provider.hang();
+    const call = provider.checkHealth(options);
+    provider.hang();
+    provider.recover();
+    await expect(call).resolves.toBeUndefined();
+  });
+
   it('counts the open lists', async () => {
     const provider = new InMemoryIdentityProvider();
     await provider.createRole({ name: 'a', permissions: ['a:b'] }, options);

@@ -43,8 +43,12 @@ export class InMemoryIdentityProvider extends IdentityProvider {
    * of the call aborts.
    */
   hang(): void {
+    const releaseEarlier = this.openGate;
     this.gate = new Promise((resolve) => {
-      this.openGate = resolve;
+      this.openGate = () => {
+        releaseEarlier();
+        resolve();
+      };
     });
   }
 
