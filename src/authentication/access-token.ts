@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 export interface AccessToken {
   readonly subject: string;
   readonly permissions: ReadonlySet<string>;
-  /** The customers in the claim `customer_id`; `*` means all customers. */
+  /** The customers whose data the token covers, from the claim `customer_id`; `*` means all customers. */
   readonly customerIds: ReadonlySet<string>;
 }
 
@@ -16,7 +16,7 @@ export abstract class AccessTokenVerifier {
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
 
   /**
-   * Checks whether tokens can be verified. Called often; optional.
+   * Checks whether tokens can be verified. Called often. A verifier may omit this method.
    *
    * @throws ServiceError `provider-unavailable` while no key of the issuer may be used, and the keys can't be fetched.
    */

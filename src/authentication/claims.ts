@@ -3,15 +3,16 @@ import type { AccessToken } from './access-token.js';
 const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
 const MAX_KID_LENGTH = 256;
 /**
- * Claims of ID tokens (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11) and of logout tokens (Back-Channel Logout,
- * section 2.4).
+ * Claims that mark other tokens than access tokens: ID tokens (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11) and
+ * logout tokens (Back-Channel Logout, section 2.4).
  */
 const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**
- * Checks that the header of a JWT may be that of an access token (RFC 7519, RFC 8725, RFC 9068). Returns the `kid`.
+ * Checks that the header of a JWT may be that of an access token (RFC 7519, RFC 8725, RFC 9068). Returns the key id
+ * (`kid`).
  *
  * @throws Error that names the broken rule.
  */
@@ -46,7 +47,7 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
 }
 
 /**
- * Checks the claims of a token whose signature isn't verified yet, including the audience and expiry, but not `nbf`.
+ * Checks the claims of a token whose signature isn't verified yet, including the audience and `exp`, but not `nbf`.
  *
  * @throws Error that names the broken rule.
  */
@@ -62,7 +63,7 @@ export function checkUnverified(
 
 /**
  * Reads the claims of a verified token. Permissions are in `permissions` (Auth0, embedded provider) and in
- * `resource_access[<audience>].roles` (Keycloak); customers in `customer_id`. Claims of another type are ignored.
+ * `resource_access[<audience>].roles` (Keycloak); customers, in `customer_id`. Values of another type are ignored.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers, resource_access: access } = claims;
@@ -74,7 +75,10 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   };
 }
 
-/** Only an own member, because `name` may be an audience such as `constructor`. */
+/**
+ * Reads an own member of an object. Inherited ones don't count, because `name` may be an audience such as
+ * `constructor`.
+ */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 

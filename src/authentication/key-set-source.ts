@@ -1,7 +1,7 @@
 import type { FetchImplementation, JSONWebKeySet } from 'jose';
 import { withTimeLimit } from '../common/time-limit.js';
 
-/** The source of an issuer's keys (RFC 7517): an http(s) URL, or a function for an issuer in this process. */
+/** The source of an issuer's public keys (RFC 7517): an http(s) URL, or a function for an issuer in this process. */
 export type KeySetSource = { readonly url: string } | { readonly load: () => Promise<JSONWebKeySet> };
 
 const MAX_BYTES = 1024 * 1024;
@@ -19,8 +19,8 @@ export function urlOf(source: KeySetSource): URL {
 }
 
 /**
- * Returns a function that fetches the key set. It rejects when the answer is over 1 MiB (decoded), its signal aborts
- * (URL), or loading takes longer than `timeoutMs` milliseconds (function).
+ * Returns a function that fetches the key set, and rejects if it is over 1 MiB (decoded). From a URL, fetching also
+ * fails when its signal aborts; from a function, when it takes longer than `timeoutMs` milliseconds.
  */
 export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : Response.json(await loaded(source.load, timeoutMs)));

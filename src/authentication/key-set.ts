@@ -9,8 +9,8 @@ export interface KeySetTimes {
   /** How long a fetched key set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
   /**
-   * The cool-down: the minimum time before an unknown `kid` causes another fetch, and before any fetch after a failed
-   * one. Default: 2 seconds; 0 if the keys come from this process.
+   * The cool-down: the minimum time between a fetch and the next one for an unknown key, and between a failed fetch and
+   * any other. Default: 2 seconds; 0 if the keys come from this process.
    */
   readonly cooldownMs?: number;
   /** How long known keys stay in use while fetches fail, from the last successful fetch on (default: 1 hour). */
@@ -22,8 +22,9 @@ export interface KeySetTimes {
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` usually causes another fetch, because the issuer may have new keys.
- * Lookups that need one during the cool-down after a successful fetch share it, at the end of the cool-down.
+ * An issuer's public keys, by key id (`kid`). An unknown `kid` usually causes another fetch, because the issuer may
+ * have new keys. Lookups that need a fetch during the cool-down after a successful one share it, at the end of the
+ * cool-down.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -39,8 +40,8 @@ export class KeySet {
   #waiting = 0;
   #sought = new Set<string>();
   /**
-   * The `kid`s sought in the last fetch: no usable key was found for those not in `#keys`. Empty during a fetch and
-   * after a failed one.
+   * The unknown `kid`s that the last fetch looked for. Those that aren't in `#keys` have no usable key. Empty during a
+   * fetch and after a failed one.
    */
   #absent: ReadonlySet<string> = new Set();
 
@@ -57,7 +58,7 @@ export class KeySet {
 
   /**
    * Finds a key by its `kid`. For an unknown key, waits at most for a fetch in progress, the end of the cool-down and
-   * one more fetch; for a known one, at most `KNOWN_KEY_WAIT_MS`, unless it is older than `maxStaleMs`.
+   * one more fetch; for a known one, at most half a second, unless it is older than `maxStaleMs`.
    *
    * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is fetched.
    * @throws ServiceError `unauthorized` when the issuer has no usable key with this `kid`; `provider-unavailable` when
@@ -79,7 +80,8 @@ export class KeySet {
   }
 
   /**
-   * Waits for a fetch only if no known key may be used. Resolves even if the fetched key set has no usable key.
+   * Checks that a known key may be used, and fetches the keys if none may be. Resolves even if the fetched key set has
+   * no usable key.
    *
    * @throws ServiceError `provider-unavailable` when no known key may be used, and the last fetch failed.
    */
@@ -106,8 +108,8 @@ export class KeySet {
   }
 
   /**
-   * By the clock that has gone on further: `performance.now()` stands still while the machine is suspended, and the
-   * system clock may be set back.
+   * The time since the last successful fetch, by the clock that has advanced further: `performance.now()` stands still
+   * while the machine is suspended, and the system clock may be set back.
    */
   get #ageMs(): number {
     return Math.max(performance.now() - this.#loadedAt, Date.now() - this.#loadedOn);
@@ -124,7 +126,9 @@ export class KeySet {
     await this.#endOfCooldown;
   }
 
-  /** Tokens with a key that may still be used don't wait long for an issuer that doesn't answer. */
+  /**
+   * Fetches the keys again. A token whose key may still be used doesn't wait long for an issuer that doesn't answer.
+   */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;

@@ -12,14 +12,17 @@ import { ALGORITHMS } from './verification-key.js';
 
 const MAX_TOKEN_LENGTH = 16_384;
 const BEARER = /^bearer[ \t]+(\S+)$/i;
-/** Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are zero. */
+/**
+ * A pattern of canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are
+ * zero.
+ */
 const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
 /** A JWS in compact form (RFC 7515, section 7.1). */
 const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
  * The bearer token of a request (RFC 6750, section 2.1). Null if it is missing, isn't in the form of a JWS, has over
- * 16,384 characters, or the header is repeated, which Node's `headers` would hide.
+ * 16,384 characters, or the `Authorization` header is repeated, which Node's `headers` would hide.
  */
 export function bearerToken(request: IncomingMessage): string | null {
   const values = headerValues(request, 'authorization');
@@ -30,7 +33,8 @@ export function bearerToken(request: IncomingMessage): string | null {
 class AccessTokenStrategy extends Strategy {
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // In a variable of its own, because the types of passport-jwt mark this option as deprecated.
+    // The option `jsonWebTokenOptions` is in a variable of its own, because the types of passport-jwt mark it as
+    // deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     let known = typeof issuer === 'string' ? issuer : undefined;
     const issuerNow = (): string => (known ??= (issuer as () => string)());
@@ -38,7 +42,8 @@ class AccessTokenStrategy extends Strategy {
       try {
         const header = decodeProtectedHeader(token);
         const kid = checkHeader({ ...header });
-        // Before the wait for an unknown key: an expired token, or one for another service, is refused without it.
+        // The claims are checked before the wait for an unknown key: an expired token, or one for another service, is
+        // refused without that wait.
         const { key, algorithm } = await keys.find(kid, () => {
           checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
         });
@@ -46,7 +51,7 @@ class AccessTokenStrategy extends Strategy {
         // jsonwebtoken accepts a KeyObject, although the types of passport-jwt don't say so.
         done(null, key as unknown as Buffer);
       } catch (error) {
-        // Also an error that jsonwebtoken has thrown inside `done`.
+        // The error may also be one that jsonwebtoken has thrown inside `done`.
         done(error);
       }
     };
@@ -73,7 +78,7 @@ class AccessTokenStrategy extends Strategy {
 
 type Authenticate = (request: IncomingMessage) => void;
 
-/** Verifies access tokens. Has its own passport instance, because the process's applications share the global one. */
+/** Verifies access tokens with a passport instance of its own: all applications in the process share the global one. */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
   readonly #keys: KeySet;
@@ -96,7 +101,8 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? refusal(info));
       };
-      // Selected by name: on a shared strategy instance, concurrent requests would overwrite each other's callbacks.
+      // The strategy is selected by name: concurrent requests would share a strategy that is passed as an object, and
+      // overwrite each other's callbacks on it.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });
@@ -108,5 +114,8 @@ const refusal = (cause: unknown): ServiceError =>
     ? cause
     : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });
 
-/** Shared, because creating an error would cost more than the rest of such a refusal. */
+/**
+ * The refusal of a request without a token. All such requests share it, because creating an error would cost more than
+ * the rest of the refusal.
+ */
 const NO_TOKEN = refusal(new Error('There is no Authorization header.'));

@@ -5,10 +5,12 @@ import { ServiceError } from '../common/service-error.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
-/** The permission that an operation requires. On a controller, it applies to handlers without their own. */
+/**
+ * The permission that an operation requires. On a controller, it applies to handlers without a permission of their own.
+ */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
-/** Holds an admitted request's token. A WeakMap would cost far more in garbage collection. */
+/** The member of an admitted request that holds its token. A WeakMap would cost far more in garbage collection. */
 const TOKEN = Symbol('accessToken');
 interface AdmittedRequest {
   [TOKEN]?: AccessToken;
@@ -43,7 +45,9 @@ export function assertCustomer(request: IncomingMessage, customerId: string | un
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/** Admits requests whose token has the permission of `@RequirePermission`; none without that decorator. */
+/**
+ * Admits requests whose token has the permission of `@RequirePermission`; none if an operation lacks that decorator.
+ */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(
