@@ -11,10 +11,11 @@ export interface AdapterModule {
   readonly adapter: 'module';
   readonly variable: AdapterVariable;
   /**
-   * A path (absolute, or relative to the working directory and beginning with `./` or `../`), or the name of a package.
+   * The path of the module (absolute, or relative to the working directory and beginning with `./` or `../`), or the
+   * name of a package.
    */
   readonly specifier: string;
-  /** All that are set and not empty, with secrets in place of the paths of their files. */
+  /** All variables that are set and not empty, with secrets in place of the paths of their files. */
   readonly variables: Variables;
 }
 
@@ -29,5 +30,5 @@ export function adapterModule(variable: AdapterVariable, value: string, variable
   return value.startsWith(PREFIX) ? { adapter: 'module', variable, specifier: value.slice(PREFIX.length), variables } : undefined;
 }
 
-/** Whether one of the variables names a team's module. */
+/** Whether FILE_STORAGE or IDENTITY_PROVIDER names a team's module. */
 export const namesAdapterModule = (variables: Variables): boolean => VARIABLES.some((variable) => variables[variable]?.startsWith(PREFIX));

@@ -27,7 +27,9 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
-  /** The secret of a client that the set-up creates. If undefined, Keycloak generates it. */
+  /**
+   * The secret of the service's client, if the set-up creates that client. If undefined, Keycloak generates the secret.
+   */
   readonly clientSecret: string | undefined;
   readonly username: string | undefined;
   readonly password: string | undefined;
@@ -36,7 +38,7 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
 /**
  * Validates the variables for the set-up of Keycloak.
  *
- * @throws EnvironmentError with one line per invalid variable.
+ * @throws EnvironmentError with one line for each problem.
  */
 export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
   const found = parseVariables(KEYCLOAK_SETUP_VARIABLES, variables);
@@ -81,7 +83,7 @@ export interface Auth0SetupEnvironment extends ServedEnvironment {
 /**
  * Validates the variables for the set-up of Auth0.
  *
- * @throws EnvironmentError with one line per invalid variable.
+ * @throws EnvironmentError with one line for each problem.
  */
 export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvironment {
   const found = parseVariables(AUTH0_SETUP_VARIABLES, variables);
@@ -110,11 +112,11 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * Loads the settings of the tenant that `auth0:check` checks. The check creates users and roles, so AUTH0_CHECK_DOMAIN
- * must confirm that the tenant is only for tests.
+ * Loads the settings of the Auth0 tenant that `npm run auth0:check` checks. The check creates users and roles, so
+ * AUTH0_CHECK_DOMAIN must confirm that the tenant is only for tests.
  *
- * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read or has an
- * invalid line.
+ * @throws EnvironmentError with one line for each problem of a variable; also when `.env` exists but can't be read or
+ * has an invalid line.
  */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
   const found = parseVariables(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());

@@ -3,7 +3,7 @@ import { z } from 'zod';
 const SECRET_PREFIX = 'whsec_';
 const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
 
-/** The form of secrets is that of Standard Webhooks. */
+/** Decodes a webhook secret, in the form of Standard Webhooks. Returns undefined if it is invalid. */
 function secretBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text.slice(SECRET_PREFIX.length), 'base64');
   const isCanonical = `${SECRET_PREFIX}${bytes.toString('base64')}` === text;
@@ -16,7 +16,9 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/** Checks what `URL` doesn't: that each `%` begins a valid escape, and that the escaped bytes are valid UTF-8. */
+/**
+ * Checks what the class `URL` doesn't: that each `%` begins a valid escape, and that the escaped bytes are valid UTF-8.
+ */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);

@@ -3,8 +3,8 @@ import { httpUrl, oneOf, plainText, required, withoutSlash } from './variables.j
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // Refuses the characters that Keycloak refuses in the name of a realm, control characters, and the names `.` and
-  // `..`, which have a different meaning in a URL's path.
+  // The pattern refuses the characters that Keycloak refuses in the name of a realm, control characters, and the names
+  // `.` and `..`, which have a different meaning in a URL's path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -27,7 +27,7 @@ const KEYCLOAK_VARIABLES = z
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/** The prefix `http://` is for test doubles of Auth0. */
+/** The form of an Auth0 tenant's domain. The prefix `http://` is for test doubles of Auth0. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 const urlOf = (domain: string): string => (domain.startsWith('http://') ? domain : `https://${domain}`);

@@ -1,6 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 
-/** Each may also be given as a file: the variable with the suffix `_FILE` contains the file's path. */
+/**
+ * Variables with secrets. Each secret may also be given as a file: a variable with the suffix `_FILE` has the file's
+ * path.
+ */
 const SECRETS = [
   'EMBEDDED_ADMIN_SECRET',
   'KEYCLOAK_CLIENT_SECRET',
@@ -47,7 +50,7 @@ export function readSecretFiles(variables: Variables): { found: Variables; probl
 
 function readSecret(path: string): string {
   const stats = statSync(path);
-  // Reading a FIFO could block forever.
+  // Only a regular file is read, because reading a FIFO could block forever.
   if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error(`${path} must be a regular file of at most ${MAX_BYTES} bytes`);
   const secret = readFileSync(path, 'utf8').replace(/(?:\r?\n)+$/, '');
   if (!/^[^\0\r\n]+$/.test(secret)) throw new Error(`${path} must contain one line, which is the secret`);

@@ -15,14 +15,14 @@ type Served = z.infer<z.ZodObject<typeof SERVED_VARIABLES>>;
 
 export interface ServedAddress {
   readonly host: string;
-  /** Empty, or with a leading and no trailing slash. */
+  /** The BASE_PATH: empty, or with a leading and no trailing slash. */
   readonly basePath: string;
-  /** Without a trailing slash; undefined if PUBLIC_URL isn't set. */
+  /** The PUBLIC_URL without a trailing slash; undefined if it isn't set. */
   readonly publicUrl: string | undefined;
 }
 
 /**
- * The service's address.
+ * The service's host, BASE_PATH and PUBLIC_URL.
  *
  * @throws EnvironmentError when the path of PUBLIC_URL doesn't end with BASE_PATH.
  */
@@ -33,7 +33,9 @@ export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: pub
   return { host, basePath, publicUrl };
 }
 
-/** PUBLIC_URL, or else the URL of HOST, `port` and BASE_PATH. Without a trailing slash. */
+/**
+ * The service's URL for clients: PUBLIC_URL, or else the URL of HOST, `port` and BASE_PATH. Without a trailing slash.
+ */
 export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
   publicUrl ?? `${origin(host, port)}${basePath}`;
 

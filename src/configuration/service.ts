@@ -63,7 +63,7 @@ export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironmen
 /**
  * Validates the environment variables of the service. An empty variable counts as unset.
  *
- * @throws EnvironmentError with one line per invalid variable.
+ * @throws EnvironmentError with one line for each problem.
  */
 export function parseEnvironment(variables: Variables): Environment {
   const { settings, problems, warnings } = checkEnvironment(variables);
@@ -155,8 +155,8 @@ const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Var
 /**
  * Loads and validates the environment variables of the service, from the process's environment and the file `.env`.
  *
- * @param overriding takes precedence over both.
- * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read, or has a line
+ * @param overriding variables that take precedence over both.
+ * @throws EnvironmentError with one line for each problem; also when `.env` exists but can't be read, or has a line
  * that isn't of the form NAME=value.
  */
 export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

@@ -18,7 +18,7 @@ const S3_VARIABLES = z
   .transform((found) => ({
     adapter: 's3' as const,
     bucket: found.S3_BUCKET,
-    /** Empty, or with a trailing and no leading slash. */
+    /** The S3_PREFIX: empty, or with a trailing and no leading slash. */
     prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
     region: found.S3_REGION,
     endpoint: found.S3_ENDPOINT,

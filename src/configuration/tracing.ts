@@ -18,8 +18,8 @@ export interface TracingEnvironment {
 }
 
 /**
- * Undefined if no variable asks for traces, or one switches them off. The variables aren't checked then, because they
- * may be meant for other programs on the same machine.
+ * The schema of the tracing settings; they are undefined if no variable asks for traces, or one switches them off. The
+ * variables aren't checked then, because they may be meant for other programs on the same machine.
  */
 export const TRACING_VARIABLES = z.preprocess(
   (set) => (areTracesOn(set as Variables) ? set : undefined),

@@ -1,8 +1,10 @@
 const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
-/** Kubernetes and Docker set such variables for each neighbouring service, such as one called `keycloak`. */
+/** Variables that Kubernetes and Docker set for each neighbouring service, such as one called `keycloak`. */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
 const MAX_EDITS = 2;
-/** Shorter names, such as `HOST` and `HOME`, resemble each other by chance. */
+/**
+ * The minimum length of a name that counts as misspelled. Shorter names, such as HOST and HOME, are alike by chance.
+ */
 const MIN_LENGTH = 6;
 
 export interface OtherReaders {
@@ -26,7 +28,8 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
       const shared = prefixes.filter((prefix) => name.startsWith(prefix));
       const nearest = nearestOf(name, known, isOwn || shared.length > 0 ? Infinity : MAX_EDITS + 1);
       const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
-      // Other programs may read variables with the prefix of a declared name, so the prefix alone isn't enough.
+      // Other programs may read variables with the prefix of a declared name, so the prefix alone isn't a reason to
+      // warn.
       const isLikeDeclared = shared.some((prefix) => nearest.edits <= (name.length - prefix.length) / 2);
       if (!isSlip && !isLikeDeclared && !isOwn) return [];
       const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';
@@ -38,7 +41,7 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
 function nearestOf(name: string, known: readonly string[], limit: number): { name: string; edits: number } {
   let best = { name: '', edits: limit };
   for (const candidate of known) {
-    // There are at least as many edits as the lengths differ.
+    // A candidate is skipped if the lengths differ too much: there are at least as many edits as the lengths differ.
     if (Math.abs(candidate.length - name.length) >= best.edits) continue;
     const edits = editsBetween(name, candidate);
     if (edits < best.edits) best = { name: candidate, edits };
@@ -46,7 +49,7 @@ function nearestOf(name: string, known: readonly string[], limit: number): { nam
   return best;
 }
 
-/** The Levenshtein distance. */
+/** The Levenshtein distance of two names. */
 function editsBetween(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, character] of Array.from(one).entries()) {

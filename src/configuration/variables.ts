@@ -8,8 +8,8 @@ import { readSecretFiles } from './secret-files.js';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * Invalid environment variables. Each problem is one line, and may quote the beginning of a value that doesn't look
- * like a secret.
+ * Environment variables are invalid, or can't be read. Each problem is one line, and may quote the beginning of a value
+ * that doesn't look like a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -38,15 +38,15 @@ export function oneOf<const Names extends readonly string[]>(...names: Names) {
 const withoutControls = (text: z.ZodString) => text.regex(/^\P{Cc}*$/u, { error: 'must not contain line breaks or other control characters', abort: true });
 
 /**
- * A line break at the end, which many a secret of Kubernetes has, would otherwise be noticed only when the text is
- * used.
+ * A schema of text without control characters. A line break at the end, which many a secret of Kubernetes has, would
+ * otherwise be noticed only when the text is used.
  */
 export const plainText = withoutControls(z.string());
 
 export const required = withoutControls(z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) }));
 
-// `URL` accepts blanks, line breaks and backslashes, but drops or changes them. The service uses the text itself, not
-// the result of `URL`, so the text must not contain them.
+// The class `URL` accepts blanks, line breaks and backslashes, but drops or changes them. The service uses the text
+// itself, not the result of `URL`, so the text must not contain them.
 export const httpUrl = z.string().refine((text) => {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#\s\p{Cc}\\]/u.test(text)) return false;
   const url = new URL(text);
@@ -84,7 +84,10 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
 
 const MAX_SHOWN = 80;
 
-/** A URL with a password or a key contains `@`, `?` or `#`. The path of a webhook's URL often is a key. */
+/**
+ * Whether a value may be a secret. A URL with a password or a key contains `@`, `?` or `#`; the path of a webhook's URL
+ * often is a key.
+ */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
 
@@ -97,7 +100,7 @@ const shown = (value: string): string =>
 /**
  * Validates variables with a schema. An empty variable counts as unset.
  *
- * @throws EnvironmentError with one line per invalid variable, or else per secret's file that can't be used.
+ * @throws EnvironmentError with one line for each problem.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
   const set = effective(variables);
@@ -114,7 +117,7 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
-/** Adds variables that are missing or empty in the process's environment, for a library that reads them there. */
+/** Sets variables that are missing or empty in the process's environment, for a library that reads them there. */
 export function supplyVariables(variables: Variables): void {
   for (const [name, value] of Object.entries(variables)) {
     if (value !== undefined && !process.env[name]) process.env[name] = value;
