@@ -3,9 +3,9 @@ import { EnvironmentError, readVariables } from '../configuration/variables.js';
 import type * as commands from './dispatch.js';
 
 /**
- * The entry point of the bundle (bundle.mjs): runs a command as `dispatch` does.
+ * The entry point of the bundle (bundle.mjs): runs a command as `dispatch` of dispatch.ts does.
  *
- * If a variable names a team's module, the command runs from the compiled modules, which the team's module imports too.
+ * If a variable names a team's module, the command runs from the compiled modules, which the team's module may import.
  * With the bundle's own classes, `instanceof` would fail for an error that the team's module throws.
  */
 export async function dispatch(): Promise<void> {
@@ -18,7 +18,7 @@ function namesModule(): boolean {
   try {
     return namesAdapterModule(readVariables());
   } catch (error) {
-    // The command reads the variables too, and reports the problem.
+    // The variables can't be read. The command reads them again, and reports the problem.
     if (error instanceof EnvironmentError) return false;
     throw error;
   }

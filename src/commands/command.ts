@@ -11,8 +11,8 @@ export class UsageError extends CommandError {}
 
 /**
  * Runs a command and sets the exit code of the process: the number to which `main` resolves, `usageCode` for a
- * `UsageError`, or `failureCode` for any other error. Errors are printed on standard error, except if the reader of the
- * output, such as `head`, has gone.
+ * `UsageError`, or `failureCode` for any other error. An error is printed on standard error, except one that says that
+ * the reader of the output, such as `head`, has gone.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   dropOutputWithoutReader();
@@ -28,7 +28,7 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
 /**
  * Parses the arguments of a command.
  *
- * @throws UsageError when `parse` throws. Its message contains `usage`.
+ * @throws UsageError when `parse` throws. Its message contains `usage` and the first line of the error of `parse`.
  */
 export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
   try {

@@ -3,7 +3,8 @@ import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
 /**
- * Each module runs its command when it is imported. By then, the command's name has been removed from `process.argv`.
+ * The commands, by name. The module of a command runs it when it is imported. By then, the name has been removed from
+ * `process.argv`.
  */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },
@@ -44,7 +45,7 @@ Examples:
 Exit code: that of the command, 2 there is no such command.
 `;
 
-/** Runs the command that the first argument of the process names, by default `serve`. */
+/** Runs the command that the first argument names (default: `serve`), or prints the help or the version. */
 export async function dispatch(): Promise<void> {
   dropOutputWithoutReader();
   const [first] = process.argv.slice(2);

@@ -69,8 +69,8 @@ async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnv
 
 function refusal({ error, description }: TokenRefused, url: string): string {
   if (error === 'invalid_grant') return `Keycloak does not accept the administrator: ${description}.`;
-  // In an OAuth error (RFC 6749, section 5.2), the member `error` is a single word. In Keycloak's answer about a
-  // missing realm, `error` is a sentence.
+  // In an OAuth error (RFC 6749, section 5.2), `error` is a single word. When the realm is missing, Keycloak answers
+  // with a sentence instead; that isn't shown.
   return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
 }
 

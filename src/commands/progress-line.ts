@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 
 const INTERVAL_MS = 200;
 
-/** A progress line on standard error. Nothing is shown if standard error isn't a terminal. */
+/** Shows progress on the last line of standard error. Shows nothing if standard error isn't a terminal. */
 export class ProgressLine {
   private readonly timer: NodeJS.Timeout | undefined;
 
@@ -11,7 +11,7 @@ export class ProgressLine {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /** Clears the progress line before each line of output, so that the two don't mix on a terminal. */
+  /** Yields the lines of output, and clears the progress line before each, so that the two don't mix on a terminal. */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();
@@ -35,10 +35,10 @@ export class ProgressLine {
 }
 
 /**
- * Writes a report to standard output, no faster than it is read there, beside a progress line.
+ * Writes a report to standard output, no faster than it is read there, and shows a progress line meanwhile.
  *
  * @param lines the lines of the report, each with its newline.
- * @throws errors of the report; an error when standard output is closed.
+ * @throws errors of `lines`; an error when standard output is closed.
  */
 export async function writeReport(lines: AsyncIterable<string>, progressText: () => string): Promise<void> {
   const progress = new ProgressLine(progressText);

@@ -29,8 +29,8 @@ async function main(): Promise<number> {
   try {
     const environment = await loadEnvironmentWithAdapters(readVariables());
     ({ dataDirectory } = environment);
-    // Imported only now, because importing the application's modules takes most of the time of a start: an invalid
-    // variable is reported sooner.
+    // The application's modules are imported after the variables are checked, because importing them takes most of the
+    // time of a start: so an invalid variable is reported sooner.
     const [{ createAppFor }, { serve }] = await Promise.all([import('../app/create-app.js'), import('../app/serve.js')]);
     await serve(await createAppFor(environment));
     return 0;

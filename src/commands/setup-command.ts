@@ -8,10 +8,10 @@ import { PermissionDenied, TokenRefused } from '../identity-management/adapters/
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
 export interface ProviderSetup {
-  /** The requirements of the service, in the order in which they can be fulfilled. */
+  /** The requirements of the service on its identity provider, in the order in which they can be fulfilled. */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /** The variables for the service's environment, except those that `served` determines. */
+  /** The variables for the service's environment, except audience, base path and public URL (see `served`). */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
   readonly rights: string;
@@ -44,11 +44,11 @@ const printLine = (line: string): void => {
 };
 
 /**
- * Runs a set-up command. A dry run only prints the changes and the remarks.
+ * Runs the set-up of an identity provider. A dry run only prints the changes and the remarks.
  *
  * @returns the exit code.
  * @throws CommandError when the arguments are invalid, the provider refuses the credentials, or their rights don't
- * suffice; other errors of `begin` and of its result. Changes that were made before stay.
+ * suffice; other errors of `begin` and of its result. Changes that were made before an error stay.
  */
 export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
   const given = commandArguments(usage, () => argumentsOf(credentials));
@@ -72,7 +72,7 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 }
 
 /**
- * Asks on the terminal for the name or the secret of a set-up if it is undefined.
+ * Returns the name and the secret of the provider's administrator. Asks on the terminal for one that is undefined.
  *
  * @throws CommandError when there is no terminal to ask on; AbortError when the terminal is closed before an answer, or
  * on Ctrl+C.

@@ -29,7 +29,10 @@ Examples:
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
-/** In characters. The service accepts 16 KiB of headers in a request, and the other headers take some of that. */
+/**
+ * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other
+ * headers take some of that.
+ */
 const MAX_LENGTH = 15_000;
 
 interface TokenArguments {
@@ -51,8 +54,8 @@ function tokenArguments(): TokenArguments {
 }
 
 /**
- * Creates no identity provider in a DATA_DIR that is missing, or has files but no identity provider: no service would
- * accept its tokens.
+ * Issues an access token. Doesn't create an identity provider in a DATA_DIR that is missing, or that has other files:
+ * no service would accept its tokens.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);
@@ -81,7 +84,7 @@ function assertIdentityExists(dataDirectory: string): void {
   const path = resolve(dataDirectory, 'identity');
   if (fileIdentity(path) || isLocked(dataDirectory, 'identity')) return;
   if (fileIdentity(dataDirectory)) assertDirectory(dataDirectory);
-  // An empty DATA_DIR belongs to a service that hasn't started yet, so its identity provider may be created now.
+  // An empty DATA_DIR counts as that of a service that hasn't started yet, so its identity provider may be created now.
   if (fileIdentity(dataDirectory) && readdirSync(dataDirectory).length === 0) return;
   throw new CommandError(`There is no ${path}: set DATA_DIR to that of the service, or start the service once.`);
 }
