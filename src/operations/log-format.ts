@@ -2,7 +2,7 @@ import type { PrettyOptions } from 'pino-pretty';
 
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
 
-/** The form of the log on a terminal. A request's members are in the order in which people look for them. */
+/** The form of log lines on a terminal. The line of a request begins with its method, path, status and duration. */
 export const PRETTY = {
   singleLine: true,
   ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
@@ -14,18 +14,16 @@ export const PRETTY = {
   },
 } as const satisfies PrettyOptions;
 
-/**
- * Replaces customer ids in the paths that a text quotes. Errors of file systems and stores quote paths of uploaded
- * files.
- */
+/** Replaces the customer ids in a text that quotes paths of uploaded files, as errors of file systems and stores do. */
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
 /**
- * The message of an error without customer ids. A SyntaxError's is replaced, because JSON.parse quotes its input.
+ * The message of an error, without customer ids in quoted paths. The message of a SyntaxError is replaced, because
+ * JSON.parse quotes its input.
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
-/** Other members of an error may contain data from a client or a provider. */
+/** Only the listed members of an error are logged, because others may contain data from a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;

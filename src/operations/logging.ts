@@ -4,7 +4,7 @@ import { type Logger, pino } from 'pino';
 import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
 import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
-/** Shared by all loggers, because each LogOutput adds a listener to `process`. */
+/** The output that all loggers share, because each LogOutput adds a listener to `process`. */
 let standardOutput: LogOutput | undefined;
 
 /**
@@ -21,16 +21,16 @@ export async function createLogger(level: string, members?: () => object): Promi
 
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
-/** Not logged, because the command `serve` explains a failed boot. */
+/** The sources of Nest's errors about a failed boot. These aren't logged, because the command `serve` explains them. */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
 export interface LogOptions {
-  /** One in this many lines of successful requests is written. */
+  /** One in this many log lines of successful requests is written (default: 1). */
   readonly every?: number;
   readonly customers?: boolean;
 }
 
-/** Nest's logger on top of pino. */
+/** A logger for Nest that writes with pino. */
 export class PinoLoggerService implements LoggerService {
   private readonly every: number;
   private readonly customers: boolean;
@@ -91,11 +91,12 @@ function isSuccess(message: unknown): boolean {
 }
 
 /**
- * Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
+ * Lines are collected up to this length before they are written: writing each by itself took 8 % of the time of a small
+ * upload. A crash can lose the collected lines.
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
-/** In characters. Further lines are dropped, so that memory doesn't run out. */
+/** While this many characters wait to be written, further lines are dropped, so that memory doesn't run out. */
 const WAITING_LENGTH = 16 * 1024 * 1024;
 const END_TIMEOUT_MS = 1_000;
 const END_RETRY_MS = 5;
@@ -172,7 +173,10 @@ class LogOutput {
     return true;
   }
 
-  /** Skips bytes that are being written in the background: the process waits for that write. */
+  /**
+   * Writes the last lines at the exit. Skips bytes that are being written in the background: the process waits for that
+   * write.
+   */
   private end(): void {
     if (this.isWriting) this.bytes = EMPTY;
     const latest = performance.now() + END_TIMEOUT_MS;

@@ -21,8 +21,8 @@ function unforgeable(jws: string): string {
 }
 
 /**
- * Allows `perMinute` (at least 1) requests per minute for each client network and for each token. One that exceeds this
- * is refused for a minute.
+ * Allows `perMinute` (at least 1) requests per minute for each client network and for each token. A network or token
+ * that exceeds this is refused for a minute.
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,

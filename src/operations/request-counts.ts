@@ -2,7 +2,7 @@ import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
 interface Client {
-  /** In the window, oldest first, without the seconds that had none. */
+  /** The requests in the window, by second, oldest first. Seconds without requests are left out. */
   readonly seconds: { readonly second: number; requests: number }[];
   requests: number;
   blockedUntil?: number;
@@ -19,7 +19,8 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
  */
 export class RequestCounts implements ThrottlerStorage {
   /**
-   * Clients with a request in the current period, and in the one before. A period is at least as long as the window.
+   * The clients with a request in the current period; `earlier` has those of the period before. A period is at least as
+   * long as the window.
    */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();
@@ -31,8 +32,8 @@ export class RequestCounts implements ThrottlerStorage {
    * @returns `timeToBlockExpire` in seconds, rounded up; 0 if the client isn't blocked.
    */
   increment(key: string, ttl: number, limit: number, blockDuration: number): Promise<ThrottlerRecord> {
-    // Whole milliseconds, because sums of fractions aren't exact: the time left of a block for a minute could come out
-    // as slightly more than a minute.
+    // The time is in whole milliseconds, because sums of fractions aren't exact: the time left of a block for a minute
+    // could come out as slightly more than a minute.
     const now = Math.floor(performance.now());
     if (now >= this.periodEndsAt) this.beginPeriod(now, ttl);
     const client = this.clientOf(key, now);

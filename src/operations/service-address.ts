@@ -23,7 +23,7 @@ export class ServiceAddress {
     return this.announcement;
   }
 
-  /** Must be called when the service begins to listen. */
+  /** Makes the address known. Must be called when the service begins to listen. */
   announce(baseUrl: string): void {
     this.url = baseUrl;
     this.makeKnown(baseUrl);

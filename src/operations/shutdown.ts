@@ -9,18 +9,19 @@ import { Readiness } from './health/readiness.js';
 const logger = new Logger('Shutdown');
 const SWEEP_INTERVAL_MS = 50;
 /**
- * Closing unused connections sooner after a request could lose one that a proxy is just sending on a kept-alive
- * connection.
+ * Unused connections are closed once no request has ended for this long. If they were closed sooner, a request could be
+ * lost that a proxy is just sending on one.
  */
 const QUIET_MS = 1_000;
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** During an iteration of the event loop shorter than this, hardly any connection arrives. */
+/** During an iteration of the event loop that is shorter than this, hardly any connection arrives. */
 const SHORT_ITERATION_MS = 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 
 export interface ShutdownTimes {
   /**
-   * How long the service still serves requests while it isn't ready, so that load balancers stop sending it requests.
+   * How long the service still accepts requests after a signal, while it isn't ready, so that load balancers stop
+   * sending it requests.
    */
   readonly shutdownDelayMs: number;
   readonly shutdownTimeoutMs: number;
@@ -65,9 +66,10 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 }
 
 /**
- * When the service stops listening, the kernel resets the connections that wait to be accepted. If a proxy has sent an
- * upload on one of them, the proxy may not send the upload again, and answers 502. Node accepts one connection in each
- * iteration of the event loop, so after a short iteration without a new connection, none waits.
+ * Waits until no connection waits to be accepted, for at most a second: when the service stops listening, the kernel
+ * resets such connections. If a proxy has sent an upload on one of them, the proxy may not send the upload again, and
+ * answers 502. Node accepts one connection in each iteration of the event loop, so after a short iteration without a
+ * new connection, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;
@@ -87,8 +89,8 @@ async function untilNoConnectionWaits(server: Server): Promise<void> {
 }
 
 /**
- * Makes the next answer on each connection the last one there. Otherwise a client that never pauses could keep its
- * connection forever.
+ * Stops listening, and makes the next answer on each connection the last one there. Otherwise a client that never
+ * pauses could keep its connection forever.
  */
 async function stopListening(server: Server, sockets: Set<Socket>): Promise<void> {
   let usedAt = performance.now();
@@ -110,7 +112,10 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   clearInterval(sweep);
 }
 
-/** Node doesn't count a connection that has never sent anything as idle, so these connections are closed separately. */
+/**
+ * Closes unused connections. Node doesn't count one that has never sent anything as idle, so these are closed
+ * separately.
+ */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -36,7 +36,7 @@ export async function returnUnusedMemory(): Promise<void> {
     if (isIdle && (v8HasGrown || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
       collectGarbage();
-      // The next look returns what the collection freed, without a pause.
+      // The next look, ten seconds later, returns what the collection freed, however recently memory was returned.
     } else if (trim && (trimmedAt < collectedAt || (othersHaveGrown && now - trimmedAt >= PAUSE_MS))) {
       trimmedAt = now;
       await trim();
@@ -76,7 +76,7 @@ function collectGarbage(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-/** Undefined if the process has another C library than glibc. */
+/** Returns a function that calls malloc_trim(3); undefined if the process has another C library than glibc. */
 async function mallocTrim(): Promise<(() => Promise<unknown>) | undefined> {
   if (process.platform !== 'linux') return undefined;
   const { DataType, load, open } = await import('ffi-rs');

@@ -23,7 +23,7 @@ export class HealthController {
     return this.health.check([]);
   }
 
-  /** Answers 503 when a dependency is unhealthy, and while the service stops. */
+  /** Reports whether the service is ready. Answers 503 when a dependency is unhealthy, and while the service stops. */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {
     try {

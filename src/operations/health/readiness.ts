@@ -8,7 +8,7 @@ import { ProviderMisconfigured } from '../../identity-management/domain/errors.j
 import { FileStorage } from '../../ingestion/application/ports/file-storage.port.js';
 
 type Terminus12Indicator = ReturnType<HealthIndicatorService['check']>;
-/** Terminus 11 doesn't know `degraded`, so that method is optional. */
+/** Terminus 11 has no method `degraded`, so that method of a health indicator is optional. */
 type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminus12Indicator, 'degraded'>>;
 
 export type HealthState = 'up' | 'degraded' | 'down';
@@ -18,7 +18,10 @@ export type HealthState = 'up' | 'degraded' | 'down';
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /** By the check's name. A line isn't logged again while it stays the same. */
+  /**
+   * The lines that a check last reported, by the check's name. A line isn't logged again while it is reported every
+   * time.
+   */
   private readonly logged = new Map<string, readonly string[]>();
 
   constructor(
@@ -29,8 +32,8 @@ export class Readiness {
   ) {}
 
   /**
-   * Each answers within five seconds. The reason of a failure is logged, but isn't part of the result, except for
-   * misconfigurations of the identity provider.
+   * The health checks. Each ends within five seconds. The reason of a failure is logged, but isn't part of the result,
+   * except for misconfigurations of the identity provider.
    */
   checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),

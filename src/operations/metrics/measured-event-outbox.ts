@@ -2,8 +2,8 @@ import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion
 import type { Metrics } from './metrics.js';
 
 /**
- * Measures how old the oldest event is that this process has not delivered yet. If none is known, measures the time
- * since the outbox's first failure, because an event may wait in it unseen.
+ * Notes when the oldest event happened that this process has not delivered yet. If none is known when the outbox fails,
+ * notes the time of that failure, because an event may wait in the outbox unseen.
  */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
@@ -24,15 +24,15 @@ export class MeasuredEventOutbox extends EventOutbox {
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     const batch = await this.noteFailure(() => this.outbox.next(limit));
-    // Counts as the oldest until the next call of `next`, even after the batch was confirmed, because further
-    // undelivered events may follow.
+    // The first event of the batch counts as the oldest until the next call of `next`, even after the batch was
+    // confirmed, because further undelivered events may follow.
     this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
     return batch;
   }
 
   /**
-   * An outbox whose `wait` rejects violates the port. The delivery of events then ends and `next` isn't called again,
-   * so the failure is noted here.
+   * Notes a failure of `wait`, although the port forbids one. The delivery of events ends with it, so `next`, which
+   * would fail too, isn't called again.
    */
   override wait(signal: AbortSignal): Promise<void> {
     return this.noteFailure(() => this.outbox.wait(signal));

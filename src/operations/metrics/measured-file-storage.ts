@@ -16,7 +16,10 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
   metrics.flushSeconds.observe(seconds);
 };
 
-/** Counts the uploads of a file storage: those in progress, stored (without the replayed ones) and failed. */
+/**
+ * Counts the uploads of a file storage: those in progress, stored (without those answered with an earlier receipt) and
+ * failed.
+ */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;

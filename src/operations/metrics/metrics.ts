@@ -61,8 +61,8 @@ export class Metrics {
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
   /**
-   * When the oldest event happened that this process has still to deliver, or when the outbox began to fail, as of the
-   * latest call of the outbox.
+   * When the oldest event happened that this process has still to deliver, or when the outbox failed while no such
+   * event was known. As of the latest call of the outbox.
    */
   oldestEvent: Date | undefined;
   readonly bucketCalls: CallMetrics = {
@@ -96,8 +96,8 @@ export class Metrics {
     for (const type of ['stored', 'removed']) this.eventsDelivered.inc({ type }, 0);
     collectDefaultMetrics({ register: this.registry });
     for (const kind of UPLOAD_KINDS) {
-      // These time series begin at 0, because a rate in Prometheus can't include the failure with which a series
-      // begins.
+      // The time series of failures begin at 0, because a rate in Prometheus can't include the failure with which a
+      // series begins.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }
   }

@@ -1,2 +1,4 @@
-/** Whether a decorator (`owned`) or Nest (`provider`) calls `onApplicationShutdown` of the measured adapter. */
+/**
+ * Whether the measuring decorator (`owned`) or Nest (`provider`) calls `onApplicationShutdown` of the measured adapter.
+ */
 export type Ownership = 'owned' | 'provider';

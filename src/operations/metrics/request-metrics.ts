@@ -10,7 +10,8 @@ interface RouteTally {
   readonly labels: { readonly method: string; readonly route: string };
   readonly statuses: Map<number, number>;
   /**
-   * Bucket `i` has the durations above SECONDS[i - 1], up to and including SECONDS[i]; the last one, those above all.
+   * The number of requests by duration. Bucket `i` counts those over the bound SECONDS[i - 1], up to and including
+   * SECONDS[i]; the last bucket, those over all bounds.
    */
   readonly buckets: number[];
   seconds: number;
@@ -65,7 +66,7 @@ export class RequestMetrics implements OnApplicationBootstrap {
 
   private durations(): Metric {
     const get = () => Promise.resolve({ ...DURATION, type: 'histogram', values: [...this.tallies.values()].flatMap(histogramOf), aggregator: 'sum' });
-    // A registry uses only a metric's name and its function `get`.
+    // The registry of prom-client uses only the name of a metric and its function `get`.
     return { name: DURATION.name, get } as unknown as Metric;
   }
 }

@@ -7,7 +7,7 @@ import { Metrics } from './metrics.js';
 
 const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 
-/** The directories whose volumes are measured. */
+/** The directories whose volumes are measured: `root` and its subdirectories `parts`; none if `root` is undefined. */
 export class MeasuredDirectories {
   constructor(
     readonly root: string | undefined,
@@ -88,7 +88,10 @@ export class StateMetrics {
     });
   }
 
-  /** Callers share a measurement in progress, so that both gauges have values for the same directories. */
+  /**
+   * Measures the volumes. Callers share a measurement in progress, so that the gauges of free space and of size have
+   * values for the same directories.
+   */
   private volumes(): Promise<readonly Volume[]> {
     this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
     return this.measuring;

@@ -45,7 +45,7 @@ export class Tracing implements OnApplicationShutdown {
     return new Tracing(new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(exporter)] }));
   }
 
-  /** Gives a call a span if it is made within a span that will be exported. */
+  /** Gives a call a span if it is made within a span that is recorded. */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
   /** Gives a call a span, even if it isn't made within another span. */
@@ -67,8 +67,8 @@ export class Tracing implements OnApplicationShutdown {
   };
 
   /**
-   * Gives each further request with an `Exchange`, except probes, a span. Must be called before `guardHttpEdge`, so
-   * that a request has its exchange before it gets its span.
+   * Gives each further request a span, except probes and requests without an `Exchange`. Must be called before
+   * `guardHttpEdge`, whose handler then runs first and creates the exchange of a request.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -80,7 +80,9 @@ export class Tracing implements OnApplicationShutdown {
     server.on(EXCHANGE_END, (exchange: EndedExchange) => { this.end(exchange); });
   }
 
-  /** The time is limited, because the exporter would go on repeating a failed request for ten seconds. */
+  /**
+   * Exports the last spans, for at most a second: the exporter would go on repeating a failed request for ten seconds.
+   */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
     const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });
@@ -120,7 +122,7 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
   return new OTLPTraceExporter();
 }
 
-/** The message of an error isn't traced, because it can contain customer ids. */
+/** Describes an error in a span by its kind or name. Its message isn't traced, because it can contain customer ids. */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;
   return error instanceof Error ? error.name : typeof error;
