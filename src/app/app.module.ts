@@ -31,19 +31,19 @@ import { TracingModule } from './tracing.module.js';
 export const ENVIRONMENT = Symbol('environment');
 
 /**
- * Replacements for what FILE_STORAGE, EVENTS_WEBHOOK_URL and IDENTITY_PROVIDER select, and modules to add to the
- * service.
+ * Adapters instead of those that FILE_STORAGE, EVENTS_WEBHOOK_URL and IDENTITY_PROVIDER select, another check of access
+ * tokens, and Nest modules to add to the service.
  */
 export interface AppParts {
   readonly fileStorage?: Replacement<FileStorage> | undefined;
   readonly events?: Replacement<UploadEvents> | undefined;
   readonly identityProvider?: Replacement<IdentityProvider> | undefined;
   /**
-   * Replaces the check of access tokens. A module that exports `AccessTokenVerifier`, such as
-   * `AuthenticationModule.forRoot(...)`.
+   * A module that replaces the check of access tokens. It exports `AccessTokenVerifier`, as
+   * `AuthenticationModule.forRoot(...)` does.
    */
   readonly authentication?: DynamicModule | Type | undefined;
-  /** Modules to add. The replacements, except `authentication`, may inject what these modules export. */
+  /** Nest modules to add to the service. The adapters given here may inject what these modules export. */
   readonly imports?: Imports | undefined;
 }
 
@@ -93,7 +93,7 @@ export class AppModule {
         RequestMetrics,
         { provide: MeasuredDirectories, useValue: new MeasuredDirectories(usesDataDirectory(environment) ? environment.dataDirectory : undefined, POSSIBLE_VOLUMES) },
         StateMetrics,
-        // Nest runs the guards in the order of this list.
+        // Nest runs global guards in the order in which they are listed, so the rate limit is checked first.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
         {
           provide: APP_GUARD,

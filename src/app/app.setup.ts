@@ -10,8 +10,8 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
- * Longer than the usual timeout of load balancers (60 s), so that none sends a request on a connection that the service
- * is just closing.
+ * An idle connection is kept longer than load balancers usually keep one (60 s). Otherwise a load balancer could send a
+ * request on a connection that the service is just closing.
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 

@@ -9,10 +9,10 @@ export interface BucketObservers {
 }
 
 /**
- * Opens the bucket that the environment selects, even if the store is unhealthy.
+ * Opens the bucket that the environment selects. Doesn't check whether the bucket can be reached.
  *
- * @param maxUploadBytes the length of the longest file. It isn't enforced, but determines the length of an upload's
- * parts.
+ * @param maxUploadBytes the maximum length of an upload. The bucket doesn't enforce it, but derives the length of an
+ * upload's parts from it.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number, observers?: BucketObservers): Promise<Bucket> {
@@ -33,8 +33,7 @@ async function openUnobserved(environment: BucketEnvironment, maxUploadBytes: nu
       try {
         return new AzureBlobBucket({ ...environment, maxUploadBytes, ...(onRetry && { onRetry }) });
       } catch {
-        // The error of Azure's SDK isn't passed on as the cause, because its message may contain the key of the storage
-        // account.
+        // The error of Azure's SDK isn't passed on as the cause: its message may contain the storage account's key.
         throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
       }
     }

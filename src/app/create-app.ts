@@ -17,13 +17,16 @@ import { tracedInstances } from './traced-instances.js';
 export interface AppOptions extends AppParts {
   /**
    * The environment variables, by name. Default: those of the process, and for missing or empty ones those of the file
-   * `.env`. The variables of a replaced adapter have no effect; those of the identity provider only if `authentication`
-   * is replaced too.
+   * `.env`. FILE_STORAGE and EVENTS_WEBHOOK_URL are ignored if that adapter is replaced; IDENTITY_PROVIDER, only if
+   * `authentication` is replaced too.
    */
   readonly environment?: Variables;
 }
 
-/** The variables that select an adapter, and those whose values or files would be read whatever is selected. */
+/**
+ * The variables that are ignored if an adapter is replaced: the one that selects the adapter, and those whose values or
+ * files would be read even if another adapter is selected.
+ */
 const VARIABLES = {
   fileStorage: ['FILE_STORAGE', 'AZURE_STORAGE_CONNECTION_STRING_FILE'],
   events: ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'],
@@ -34,8 +37,8 @@ const VARIABLES = {
  * Creates the whole service as a Nest application. The caller must call `listen` or `init`, and in the end `close`;
  * `serve` does all of this. If creating the application fails, the adapters that were opened for it are closed again.
  *
- * @throws EnvironmentError with one line per invalid variable, and per module of a team that can't be used; any error
- * that such a module's schema throws; errors of opening the adapters, and of locking DATA_DIR.
+ * @throws EnvironmentError with one line for each problem of a variable or of a team's module; any error that such a
+ * module's schema throws; errors of opening the adapters, and of locking DATA_DIR.
  */
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
   const ignored = [

@@ -1,8 +1,8 @@
 import type { LoggerService, OnApplicationShutdown } from '@nestjs/common';
 
 /**
- * Records the closable instances that Nest creates for one application. If creating one fails, Nest forgets the others
- * without closing them.
+ * Records the closable instances that Nest creates for one application, to close them if creating the application
+ * fails. Nest would forget them without closing them.
  */
 export class CreatedInstances {
   private readonly instances = new Set<OnApplicationShutdown>();
@@ -11,7 +11,7 @@ export class CreatedInstances {
 
   constructor(private readonly logger: LoggerService) {}
 
-  /** Returns every instance unchanged, as Nest's option `instrument` requires. */
+  /** For Nest's option `instrument`: records an instance if it can be closed, and returns every instance unchanged. */
   readonly record = (instance: unknown): unknown => {
     if (this.isOver || !hasShutdown(instance)) return instance;
     if (this.isAbandoned) void this.close(instance);
@@ -19,15 +19,13 @@ export class CreatedInstances {
     return instance;
   };
 
-  /** Called when the application has been created, because Nest then closes the instances itself. */
+  /** Stops recording when the application has been created, because Nest then closes the instances itself. */
   stop(): void {
     this.isOver = true;
     this.instances.clear();
   }
 
-  /**
-   * Closes all recorded instances. Doesn't wait for those that Nest is still creating: they are closed once created.
-   */
+  /** Closes all recorded instances. An instance that Nest creates later is closed at once, but not waited for. */
   async abandon(): Promise<void> {
     this.isAbandoned = true;
     await Promise.all([...this.instances].map((instance) => this.close(instance)));

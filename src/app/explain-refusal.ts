@@ -5,14 +5,14 @@ import { ServiceError } from '../common/service-error.js';
 import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
-/** Explains an error with which the service refused to start. An unknown error is explained by its stack. */
+/** Explains to the user why the service refused to start. An unknown error is explained by its stack. */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
   if (error instanceof DataDirectoryInUseError) return error.message;
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
-  // Node's own codes begin with ERR_, for example when a package isn't installed. Any other code that isn't about HOST
-  // or PORT counts as one of DATA_DIR.
+  // The codes of Node's own errors begin with ERR_, for example when a package isn't installed. An error with any other
+  // code is reported as a problem of DATA_DIR, unless it is about HOST or PORT.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const syscall = 'syscall' in error ? error.syscall : undefined;
   if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);

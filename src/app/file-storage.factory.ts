@@ -23,9 +23,9 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store that FILE_STORAGE selects, which must be one of the service's own. The caller must close it.
+ * Opens the file storage that FILE_STORAGE selects, except that of a team's module. The caller must close it.
  *
- * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
+ * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the file storage.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
@@ -66,7 +66,7 @@ export interface ChosenFileStorage {
   readonly fileStorage: ProviderDefinition<FileStorage>;
 }
 
-/** Chooses the file storage: the replacement if there is one, otherwise the store that FILE_STORAGE selects. */
+/** Chooses the file storage: the replacement if there is one, otherwise the one that FILE_STORAGE selects. */
 export function fileStorageFor(environment: Environment, replacement?: ProvidedReplacement, tracing?: Tracing): ChosenFileStorage {
   if (replacement) {
     return {

@@ -138,7 +138,7 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
       imports: [provider],
       inject: [EmbeddedIdentityProvider, TokenIssuer, ServiceAddress],
       useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
-        // Recorded for `npm run token`, which issues tokens outside the running service.
+        // The issuer and audience are recorded for the command `token`, which issues tokens in a process of its own.
         address.onAnnounced(() => users.recordClaims({ issuer: issuerOf(address)(), audience: oidc.audience }));
         return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
       },

@@ -4,11 +4,12 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import { loadAdapter } from './team-adapter.js';
 
 /**
- * Validates the environment variables of the service and of the team's modules (`module:`) that they name.
+ * Validates the service's environment variables, and those of a team's modules that FILE_STORAGE or IDENTITY_PROVIDER
+ * name (`module:`).
  *
- * @param readUndeclared whether code of a team other than these modules may read any variable.
- * @throws EnvironmentError with one line per invalid variable, and per module that can't be used; any error that a
- * module's schema throws.
+ * @param readUndeclared whether other code of a team may read any variable.
+ * @throws EnvironmentError with one line for each problem of a variable or a module; any error that a module's schema
+ * throws.
  */
 export async function loadEnvironmentWithAdapters(variables: Variables, readUndeclared = false): Promise<Environment> {
   const { settings, problems, modules, warnings } = checkEnvironment(variables);

@@ -2,13 +2,13 @@ import type { Variables } from '../configuration/variables.js';
 
 export interface RecordedReads {
   readonly variables: Variables;
-  /** The names that were read; undefined if the schema listed all names, because any variable may then matter. */
+  /** The names of the variables that the schema read; undefined if it listed all names, because any may then matter. */
   names(): readonly string[] | undefined;
 }
 
 /**
- * Records which variables a schema reads. Standard Schema can't list them, but every library reads all members that a
- * schema declares, even those that aren't set.
+ * Records which variables a schema reads. Standard Schema can't list the variables that a schema declares, but
+ * libraries such as Zod read each of them, even if it isn't set.
  */
 export function recordReads(variables: Variables): RecordedReads {
   const names = new Set<string>();

@@ -1,7 +1,7 @@
 import { type DynamicModule, type InjectionToken, Module, type ModuleMetadata } from '@nestjs/common';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 
-/** An adapter that implements the port, or a definition from which Nest creates one. */
+/** An adapter that implements the port, or a provider definition from which Nest creates one. */
 export type Replacement<Port> = Port | ProviderDefinition<Port>;
 
 export type Imports = NonNullable<ModuleMetadata['imports']>;
@@ -15,7 +15,8 @@ export interface ProvidedReplacement {
 class ReplacementModule {}
 
 /**
- * Wraps a replacement in a Nest module, so that Nest injects what it needs and calls its lifecycle hooks.
+ * Wraps a replacement in a Nest module, so that Nest injects the replacement's dependencies and calls its lifecycle
+ * hooks.
  *
  * @param imports the modules whose exports the replacement may inject.
  */

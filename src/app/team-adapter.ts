@@ -26,19 +26,23 @@ type Validated<Settings> =
 
 /**
  * A schema of environment variables in the form of Standard Schema (https://standardschema.dev), such as a Zod object.
- * Its input has all variables that are set, by name. The service doesn't warn about variables that the schema
- * reads. The schema's messages are printed, so they must not contain values of variables.
+ * The schema's input is an object of all variables that are set. The service doesn't warn about variables that the
+ * schema reads. The schema's messages are printed, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
 }
 
 interface Adapter<Port, Settings> {
-  /** Its output is the adapter's `settings`. Without a schema, `settings` are all variables that are set, by name. */
+  /**
+   * The output of this schema is the adapter's `settings`. Without a schema, `settings` are all variables that are set.
+   */
   readonly variables?: VariablesSchema<Settings>;
-  /** The names of variables whose values messages must not quote. The beginning of another value may be quoted. */
+  /**
+   * The names of variables whose values error messages must not quote. The beginning of another value may be quoted.
+   */
   readonly secrets?: readonly string[];
-  /** Called once, before the service listens on its port. */
+  /** Creates the adapter. Called once for each application, before it listens on its port. */
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
 }
 
@@ -53,13 +57,13 @@ export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<I
 export interface LoadedAdapter<Definition> {
   readonly definition: Definition;
   readonly settings: never;
-  /** The names that the schema has read; undefined if the adapter may read any variable. */
+  /** The names of the variables that the schema has read; undefined if the adapter may read any variable. */
   readonly declared: readonly string[] | undefined;
 }
 
 const FUNCTIONS: Readonly<Record<AdapterVariable, readonly string[]>> = { FILE_STORAGE: ['create'], IDENTITY_PROVIDER: ['create', 'authentication'] };
 
-/** By the argument of `loadAdapter`, so that each module is imported and validated only once. */
+/** The results of `loadAdapter`, by its argument, so that each module is imported and validated only once. */
 const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
 
 /**
@@ -87,8 +91,8 @@ async function importAdapter({ variable, specifier, variables }: AdapterModule):
 }
 
 /**
- * TypeScript compiles `export default` to a property of a CommonJS module's exports, and Node.js imports all exports of
- * such a module as its default export.
+ * The default export of a module. Node imports all exports of a CommonJS module as its default export. In one that
+ * TypeScript compiled, the member `default` of these exports is the module's own default export.
  */
 function defaultExportOf(imported: { readonly default?: unknown }): unknown {
   const exported = imported.default as { readonly __esModule?: unknown; readonly default?: unknown } | null | undefined;
@@ -101,7 +105,7 @@ function importable(specifier: string): string {
     return pathToFileURL(createRequire(resolve('package.json')).resolve(specifier)).href;
   } catch {
     // The package isn't installed for the working directory, or its exports are only for `import`, not for `require`.
-    // In both cases, `import` looks for the package beside the service.
+    // In both cases, the caller's `import` looks for the package beside the service.
     return specifier;
   }
 }
@@ -132,7 +136,7 @@ async function settingsOf({ variables: schema, secrets }: Adapter<unknown, unkno
   const reads = recordReads(variables);
   const { value, issues } = (await schema['~standard'].validate(reads.variables)) as { value: never; issues?: Validated<unknown>['issues'] };
   if (issues === undefined) return { settings: value, declared: reads.names() };
-  // A problem without a path concerns no single variable.
+  // A problem without a path concerns no single variable, so it is reported for the variable that names the module.
   throw new EnvironmentError(issues.map(({ path = [], message }) => problemOf({ path: path.length > 0 ? path.map(nameOf) : [variable], message }, variables, secrets)));
 }
 

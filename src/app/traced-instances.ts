@@ -18,8 +18,8 @@ const USE_CASES = [UploadLoadData, FindUpload, ListUploads, CreateRole, CreateUs
 const LISTS = [ListRoles, ListUsers] as const;
 
 /**
- * A function for Nest's option `instrument`. It makes calls of use cases and adapters go through `observe` or
- * `observeAll`, which can give them spans.
+ * Returns a function for Nest's option `instrument`. It makes calls of use cases and adapters go through `observe` or
+ * `observeAll` of `Tracing`, which can give them spans.
  */
 export function tracedInstances({ observe, observeAll }: Tracing): (instance: unknown) => unknown {
   return (instance) => {

@@ -5,15 +5,15 @@ import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-
 export interface AuthorizationServer {
   readonly description: string;
   /**
-   * The URL of the token endpoint; a path without a host if the endpoint belongs to this service. For a team's identity
-   * provider, its issuer, or `/` if that isn't known.
+   * The URL of the token endpoint; a path without a host if the endpoint belongs to this service. For the identity
+   * provider of a team's module, the issuer (OIDC_ISSUER), or `/` if that isn't set.
    */
   readonly tokenUrl: string;
   readonly login: Login | undefined;
 }
 
 export interface Login {
-  /** A public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  /** The id of a public OAuth client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
   readonly clientId: string;
   readonly authorizationUrl: string;
   readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
@@ -36,8 +36,8 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
         login: undefined,
       };
     case 'keycloak': {
-      // The issuer of Keycloak's tokens (OIDC_ISSUER) is the realm's public URL. The service itself may reach the realm
-      // by an internal URL.
+      // Browsers reach the realm by its public URL, which is the issuer of Keycloak's tokens (OIDC_ISSUER). The service
+      // itself may use an internal URL.
       const openIdConnect = `${oidc.issuer ?? realmUrl(identityProvider)}/protocol/openid-connect`;
       return {
         description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",

@@ -9,9 +9,9 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 type Operations = Record<string, { requestBody?: { content: Record<string, unknown> } }>;
 
 /**
- * Returns the document with one media type for the body of an upload: that of `choice` (`form`, `json` or `bytes`). Any
- * other `choice` returns it unchanged. Clients from generators that support one body per operation might otherwise send
- * files as JSON.
+ * Returns the OpenAPI document with one media type for the body of an upload: that of `choice` (`form`, `json` or
+ * `bytes`). For any other `choice`, returns the document unchanged. A client from a generator that supports one body
+ * per operation might otherwise send files as JSON.
  */
 export function withOneUploadBody(document: OpenAPIObject, choice: unknown): OpenAPIObject {
   const chosen = typeof choice === 'string' && Object.hasOwn(CONTENT_TYPES, choice) ? CONTENT_TYPES[choice] : undefined;

@@ -7,8 +7,8 @@ import { markServiceRoute } from '../../http/route-table.js';
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?:;|,|$)/i;
 
 /**
- * Redirects a client whose `Accept` header names `text/html` from `{base_url}` to Swagger UI. Any other client gets
- * 404.
+ * Redirects a client whose `Accept` header names `text/html` from `{base_url}` to Swagger UI. Any other request goes on
+ * to the following routes, and gets 404 if there is none.
  */
 export function setUpStartPage(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;

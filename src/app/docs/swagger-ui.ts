@@ -12,7 +12,7 @@ import { withOneUploadBody } from './one-upload-body.js';
 import { setUpPages } from './pages.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
-/** The Nest CLI copies the folder `page` to the build. */
+/** Reads a file of the folder `page`, which the Nest CLI copies to the build. */
 const pageFile = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
 
 const SCRIPT = 'docs/load-data.js';
@@ -21,7 +21,7 @@ const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 const self = ["'self'"];
 const none = ["'none'"];
 
-/** `upgrade-insecure-requests` is omitted, because it would break plain HTTP. */
+/** The policy of Swagger UI omits `upgrade-insecure-requests`, which would break plain HTTP. */
 const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   useDefaults: false,
   directives: {
@@ -81,7 +81,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // A getter, because the URL may contain the port, which is known only once the service listens.
+      // `oauth2RedirectUrl` is a getter, because the port may be known only once the service listens.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

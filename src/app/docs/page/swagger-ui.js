@@ -17,7 +17,7 @@ const operationOf = (element) => element.closest('.opblock');
 const fileField = (operation) => operation.querySelector('input[type=file]');
 const touched = new WeakSet();
 
-/** Remembers the fields that a person changed. They keep their values when a file is chosen. */
+/** Remembers the fields that a person changed: choosing a file fills in its name only if no name was typed. */
 document.addEventListener('input', ({ target, isTrusted }) => isTrusted && touched.add(target), true);
 
 document.addEventListener('change', ({ target }) => {
