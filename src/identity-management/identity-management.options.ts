@@ -11,7 +11,7 @@ export interface IdentityManagementOptions {
   readonly idleTimeoutMs?: number;
 }
 
-/** Both are required. */
+/** The adapters that identity management needs; both are required. */
 export interface IdentityManagementAdapters {
   identityProvider: ProviderDefinition<IdentityProvider> | undefined;
   /** A module that exports `AccessTokenVerifier`. */

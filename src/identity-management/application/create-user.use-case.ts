@@ -5,7 +5,7 @@ import { ProviderDeadline } from './provider-deadline.js';
 export interface CreateUserCommand {
   /** An e-mail address in valid form, in any letter case. */
   readonly email: string;
-  /** Default: the e-mail. */
+  /** The display name (default: the e-mail). */
   readonly name?: string | undefined;
   readonly roleIds: readonly string[];
 }

@@ -14,7 +14,7 @@ export interface NewRole {
 export const MAX_ROLE_NAME_LENGTH = 128;
 export const MAX_PERMISSIONS = 256;
 export const MAX_PERMISSION_LENGTH = 255;
-/** `<action>:<scope>`, compared character by character; `*` has no special meaning. */
+/** The form of a permission, `<action>:<scope>`. It is compared character by character; `*` has no special meaning. */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
 const ROLE_NAME = nameUpTo(MAX_ROLE_NAME_LENGTH);

@@ -2,16 +2,16 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** `<provider_prefix>|<opaque_id>` */
+  /** The user's id, `<provider_prefix>|<opaque_id>`. */
   readonly userId: string;
-  /** The e-mail if the provider has no name. */
+  /** The display name, or the e-mail if the provider has no name. */
   readonly name: string;
-  /** Empty if the provider has none. */
+  /** The e-mail; empty if the provider has none. */
   readonly email: string;
 }
 
 export interface NewUser {
-  /** In lower case. */
+  /** The e-mail, in lower case. */
   readonly email: string;
   readonly name: string;
   readonly roleIds: readonly string[];
@@ -40,7 +40,8 @@ export function assertUserName(name: string): void {
  * @throws InvalidIdentityValue when the e-mail or the name is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it. One e-mail must have one form.
+  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it, but one e-mail must have one
+  // form.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

@@ -4,14 +4,17 @@ import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSIO
 import { ROLE_ID, USER_ID } from './identity-answers.dto.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
-/** Checks `isEmailText` first, because `isEmail` throws for malformed Unicode and is slow for long texts. */
+/**
+ * Requires an e-mail address. `isEmailText` is checked first, because `isEmail` throws for malformed Unicode and is
+ * slow for long texts.
+ */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-// No rule checks the items of a list, because `readJson` replaces a list with an item that isn't a text by
+// No rule here checks the items of a list, because `readJson` replaces a list with an item that isn't a text by
 // `OTHER_VALUE`, which isn't a list. Most rules for values are in `domain/`.
 
 /** The body of a request to assign a role. */

@@ -12,8 +12,8 @@ type DtoType<Dto extends object> = new () => Dto;
 type Members = Readonly<Record<string, JsonMember>>;
 
 /**
- * Reads JSON request bodies into DTOs. Handlers call it, instead of declaring a DTO parameter, so that a body is read
- * after the guards have run and doesn't pass through global pipes.
+ * Reads JSON request bodies into DTOs. Handlers call `read`, instead of declaring a DTO parameter, so that a body is
+ * read after the guards have run and doesn't pass through global pipes.
  */
 @Injectable()
 export class JsonBodyReader {

@@ -21,7 +21,7 @@ export class RefusalFilter extends ServiceExceptionFilter {
 const isRefusal = (exception: unknown): exception is Error =>
   exception instanceof IdentityRefusal || (exception instanceof ServiceError && exception.kind === 'invalid-request-body');
 
-/** For the log, so without the request's values. */
+/** The reason of a refusal for the log, without the request's values. */
 function reasonOf(refusal: Error): string {
   if (refusal instanceof RoleAlreadyExists) return 'role_name is taken';
   if (refusal instanceof UserAlreadyExists) return 'email is taken';

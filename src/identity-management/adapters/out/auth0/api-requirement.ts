@@ -6,7 +6,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
 
-/** Auth0 omits settings that are off. */
+/** An API in an answer of Auth0, which omits settings that are off. */
 const API = z.object({
   signing_alg: z.string().nullish(),
   enforce_policies: z.boolean().nullish(),
@@ -74,7 +74,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   };
 }
 
-/** An API with tokens in the RFC 9068 profile keeps that profile. */
+/** The value to set for a setting. An API with tokens in the RFC 9068 profile keeps that profile. */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
 }

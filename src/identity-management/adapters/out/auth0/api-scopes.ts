@@ -12,7 +12,7 @@ const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
-/** Others may have changed an older list, so it is read again before it is extended and written back. */
+/** A list of scopes that is older is read again before it is extended and written back: others may have changed it. */
 const FRESH_MS = 200;
 
 /**
@@ -24,7 +24,9 @@ const FRESH_MS = 200;
 export class ApiScopes {
   private readonly path: string;
   private readonly changes = new OneAtATime();
-  /** Writes finished by this process, also failed ones. A list that was read before the latest one may be outdated. */
+  /**
+   * How many writes this process has finished, also failed ones. A list read before the latest write may be outdated.
+   */
   private writes = 0;
 
   constructor(
@@ -35,7 +37,7 @@ export class ApiScopes {
   }
 
   /**
-   * Adds these permissions to the API's scopes, unless it has them. Takes one call if it has, otherwise usually three.
+   * Adds these permissions to the API's scopes. Takes one call if the API has them all, otherwise usually three.
    *
    * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more;
    * ProviderUnavailable when permissions are still missing after five writes; otherwise as `ApiClient.get`.
@@ -46,7 +48,8 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.changes.run(async () => {
-      // It was read before the wait for other changes, so it must be recent, and no write may have finished since.
+      // The list was read before the wait for other changes, so it is used only if it is recent and no write has
+      // finished since.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });
@@ -74,7 +77,7 @@ export class ApiScopes {
       // Auth0's documentation says that this call answers 201, but a real tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // An unknown outcome is no error: the list is read back after each write, which shows it.
+      // An unknown outcome is no error: the list is read back after each write, which shows whether it was written.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

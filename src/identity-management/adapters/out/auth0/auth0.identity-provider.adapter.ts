@@ -35,7 +35,10 @@ export interface Auth0Options extends Auth0Connection {
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MAX_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/** The calls for a page share one time limit. With more users, the last could wait too long for the rate limiter. */
+/**
+ * How many users are read at once. Their calls share one time limit, so with more, the last could wait too long for the
+ * rate limiter.
+ */
 const READ_AT_ONCE = 2;
 
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
@@ -68,7 +71,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // The service's token may lack a scope that has been granted since, and that only a new token would have.
+      // If the previous check found problems, a new token may be requested: the current one may lack a scope granted
+      // since.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -84,7 +88,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MAX_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // Chosen here, so that the user can be removed even if Auth0's answer to the creation is lost.
+    // The user's id is chosen here, so that the user can be removed even if Auth0's answer to the creation is lost.
     const ownId = randomBytes(12).toString('hex');
     const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
       operation,
@@ -112,7 +116,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // An invalid name; or the user's name comes from another source, such as Google, and can be changed only there.
+      // The name is invalid, or comes from another source, such as Google, and can be changed only there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -188,7 +192,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // Only an error name at the beginning of Auth0's message, because the rest may quote the client's input.
+      // Only an error name at the beginning of Auth0's message is passed on, because the rest may quote the client's
+      // input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }

@@ -5,8 +5,8 @@ import type { ListTurns, Operation } from '../provider-api/operation.js';
 const AGAIN_AFTER_MS = 500;
 
 /**
- * Makes the calls that read one list from Auth0. After an `OutcomeUnknown`, a call may be made again, so that one lost
- * answer doesn't end a list of a thousand calls.
+ * Makes the calls that read one list from Auth0. A call whose answer was lost (`OutcomeUnknown`) may be made again, so
+ * that it doesn't end a list of a thousand calls.
  */
 export class ListCalls {
   private hasFailed = false;

@@ -8,7 +8,7 @@ export interface Auth0Connection {
   readonly url: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** All clients of one tenant in this process should share it. Default: a new one. */
+  /** The rate limiter, which all clients of one tenant in this process should share. Default: a new one. */
   readonly pace?: CallPace;
 }
 
@@ -26,7 +26,7 @@ export function managementApi({ url, clientId, clientSecret, pace = new CallPace
   });
 }
 
-/** Auth0 allows at most 100, and its public cloud may return only 50. */
+/** The length of a page. Auth0 allows at most 100, and its public cloud may return only 50. */
 const PER_PAGE = 100;
 
 /** The query parameters for a page of a list. Pages are counted from 0. */

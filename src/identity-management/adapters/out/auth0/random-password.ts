@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 
-/** Taken in turn, so that no two neighbouring characters are equal, which some password policies require. */
+/** Kinds of characters, taken in turn: no two neighbouring characters are equal, as some password policies require. */
 const CLASSES = ['abcdefghijkmnopqrstuvwxyz', 'ABCDEFGHJKLMNPQRSTUVWXYZ', '23456789', '!#$%*+-=?@_'];
 const LENGTH = 48;
 

@@ -19,8 +19,8 @@ export interface TenantCheckOptions {
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Checks what the service needs in an Auth0 tenant, as far as it can see it: the scopes of its token, and the API.
- * Takes at most one `ApiClient.call`, plus requests for tokens.
+ * Checks what the service needs in an Auth0 tenant, as far as its token allows: the token's scopes, and the API. Takes
+ * at most one `ApiClient.call`, plus requests for tokens.
  *
  * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */
@@ -39,7 +39,7 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
   return { problems: [...missingScopes, ...problems], warnings };
 }
 
-/** Recognizes error texts that Auth0's token endpoint is known to send. */
+/** Explains why Auth0 refuses a token; undefined if the error text isn't one that Auth0 is known to send. */
 function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
   if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;
   if (/not authorized to access/i.test(description)) return `The application "${clientId}" has no client grant for the Management API.`;

@@ -25,9 +25,12 @@ export interface TenantSetupOptions {
   readonly connection: string;
   /** The service's URL for clients, without a trailing slash. */
   readonly baseUrl: string;
-  /** PUBLIC_URL. If undefined, an existing Swagger UI application keeps its addresses. */
+  /** The PUBLIC_URL of the service. If undefined, an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** Without this or the next client id, the application is found, or created, by its fixed name. */
+  /**
+   * The client id of the service's application. An application without a client id is found, or created, by its fixed
+   * name.
+   */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
@@ -98,7 +101,7 @@ export class TenantSetup {
     ];
   }
 
-  /** The granted scopes of the Management API that the service doesn't need; `all scopes` for `allow_all_scopes`. */
+  /** The granted scopes of the Management API that the service doesn't need; `all scopes` if the grant allows all. */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));
@@ -284,7 +287,8 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // Last, as the sign that the user is complete: if an earlier change fails, the next run makes it again.
+    // The role is given last, as the sign that the user is complete: if an earlier change fails, the next run repeats
+    // it.
     const role: Change = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -23,7 +23,7 @@ export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** With these, the API's tokens are acceptable to the service and carry permissions. */
+/** The API's settings with which its tokens are acceptable to the service and carry permissions. */
 export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, token_dialect: 'access_token_authz' };
 
 /** The values of `token_dialect` with which Auth0 puts the claim `permissions` into tokens. */
@@ -37,7 +37,9 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/** A new application gets only this grant type, but Auth0's default allows four. An existing one keeps its others. */
+/**
+ * The service's application. A new one gets only this grant type (Auth0's default: four); an existing one keeps others.
+ */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,
@@ -45,7 +47,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** A new application gets only the authorization code, with PKCE. An existing one keeps its other grant types. */
+/** Swagger UI's application. A new one gets only this grant type; an existing one keeps others. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,
@@ -53,7 +55,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** The addresses with which people can log in to Swagger UI. */
+/** The addresses of Swagger UI's application, which it needs so that people can log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

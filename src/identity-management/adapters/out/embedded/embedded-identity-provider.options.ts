@@ -3,7 +3,7 @@ import type { TokenIssuerOptions } from './token-issuer.js';
 
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
   readonly directory: string;
-  /** Default: the one in the data directory, generated if missing. */
+  /** The secret of the client `admin`. Default: the one in the data directory, generated if missing. */
   readonly adminSecret?: string | undefined;
   /** The service's URL for clients, without a trailing slash. The port may be known only once the service listens. */
   readonly publicUrl: () => string;

@@ -89,9 +89,9 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the database's files are in place and its lock is held, if necessary after reopening the database.
+   * Resolves if the database is available, if necessary after reopening it (see `IdentityStore.available`).
    *
-   * @throws ProviderUnavailable otherwise; ProviderError when the provider is closed.
+   * @throws ProviderUnavailable when it isn't; ProviderError when the provider is closed.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
@@ -114,7 +114,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** Stores the claims of the running service's tokens, for other processes that issue tokens for the service. */
+  /** Stores the issuer and audience of the running service's tokens, for other processes that issue tokens for it. */
   recordClaims({ issuer, audience }: TokenClaims): Promise<void> {
     return this.store.write((statements) => {
       setting(statements, 'issuer', issuer);
@@ -122,7 +122,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** The claims recorded last; empty if none were. Earlier versions recorded no audience. */
+  /** The issuer and audience recorded last, as far as they were recorded. Earlier versions recorded no audience. */
   recordedClaims(): Promise<Partial<TokenClaims>> {
     return this.store.read((statements) => {
       const rows = statements.prepare("SELECT name, value FROM settings WHERE name IN ('issuer', 'audience')").all();
@@ -139,7 +139,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return this.close();
   }
 
-  /** Writes too, because a read succeeds even if the disk is full. */
+  /** The health check writes too, because a read succeeds even if the disk is full. */
   private probe(): Promise<void> {
     return this.store.write((statements) => {
       statements.prepare('SELECT seq FROM users LIMIT 1').get();
@@ -180,10 +180,13 @@ function removeUser(statements: Statements, userId: string): void {
   statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
 }
 
-/** The ids must be distinct. One statement for all, because thousands of statements would block the event loop. */
+/**
+ * Gives a user roles, whose ids must be distinct. Uses one statement for all, because thousands would block the event
+ * loop.
+ */
 function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
   if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
-  // Updates a role that the user has already, so that `changes` counts each role that exists.
+  // An assignment that exists already is updated, so that `changes` counts each role that exists.
   const { changes } = statements
     .prepare(
       `INSERT INTO user_roles (user_seq, role_seq) SELECT ?, seq FROM roles WHERE role_id IN (SELECT value FROM json_each(?))

@@ -138,8 +138,8 @@ export function toProviderFailure(error: unknown): ServiceError {
 }
 
 /**
- * Sets the mode before SQLite opens the file, because SQLite gives its companion files (-wal, -shm) the same mode. An
- * existing file must not be opened here: closing it would drop this process's locks on it (POSIX).
+ * Creates the database's file if missing, and sets its mode, which SQLite gives to its companion files (-wal, -shm)
+ * too. An existing file must not be opened here: closing it would drop this process's locks on it (POSIX).
  */
 function createPrivateFile(path: string): void {
   try {

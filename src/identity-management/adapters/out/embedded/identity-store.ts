@@ -37,7 +37,7 @@ interface Opened {
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
-  /** Whatever uses `writer`, or closes or replaces `opened`, runs in this queue. */
+  /** Uses of the writing connection, and closing or reopening the database, run one at a time in this queue. */
   private readonly queue = new OneAtATime();
   private readonly returning = new SharedProbe(() => this.queue.run(() => this.comeBack()));
   private isClosed = false;
@@ -77,9 +77,10 @@ export class IdentityStore {
   }
 
   /**
-   * Resolves if the open files are in place and the lock, if this store took it, is held. Otherwise tries to reopen.
+   * Resolves if the open files are those at the database's paths, and the lock, if this store took it, is held.
+   * Otherwise waits for an attempt to take the lock and reopen the database. Its result is reused for one second.
    *
-   * @throws ProviderUnavailable if that doesn't help, at the latest after four seconds; ProviderError when the store is
+   * @throws ProviderUnavailable if the attempt fails or takes more than four seconds; ProviderError when the store is
    * closed.
    */
   async available(): Promise<void> {
@@ -119,12 +120,15 @@ export class IdentityStore {
       await this.available();
       return await unlessBusy(() => this.queue.run(transaction, signal), signal);
     } catch (error) {
-      // The wait in the queue ends with the signal's reason.
+      // The queue throws the signal's reason if the signal aborts during the wait.
       throw signal?.aborted && error === signal.reason ? noLongerAwaited(signal) : toProviderFailure(error);
     }
   }
 
-  /** Runs before the next transaction begins; `close` waits for it. Logs a failure, and never rejects. */
+  /**
+   * Undoes a creation whose caller has given up, before the next transaction begins; `close` waits for it. Logs a
+   * failure, and never rejects.
+   */
   private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
       await unlessBusy(() => {
@@ -194,7 +198,7 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (reader.open && isLogInPlace()) return;
-      // The log isn't in place, or the connections are closed. A log that is still open is moved into the database's
+      // The write-ahead log isn't in place, or the connections are closed. An open log is moved into the database's
       // file.
       if (reader.open) await writer.checkpoint();
     } else {

@@ -8,7 +8,7 @@ export interface Statements {
   prepare(sql: string): Database.Statement;
 }
 
-/** The wait is here, because a wait inside SQLite would block the whole process. */
+/** The pause between attempts while a lock is held. A wait inside SQLite would block the whole process instead. */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
@@ -18,7 +18,10 @@ const BUSY_ATTEMPTS = 200;
  * own.
  */
 export class IdentityWriter implements Statements {
-  /** Kept so that the garbage collector doesn't finalize them: on the main thread, that would block during a commit. */
+  /**
+   * The prepared statements, kept so that the garbage collector doesn't finalize them: on the main thread, that would
+   * block during a commit.
+   */
   private readonly statements = new Map<string, Database.Statement>();
 
   constructor(private readonly database: IdentityDatabase) {}

@@ -46,7 +46,7 @@ function readPrivate(path: string): string | undefined {
   }
 }
 
-/** The file is never visible without its whole text, because the link is atomic. An existing file stays as it is. */
+/** Creates a file, unless it exists. It is never visible without its whole text, because the link is atomic. */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   const file = openSync(temporary, 'wx', OWNER_ONLY);

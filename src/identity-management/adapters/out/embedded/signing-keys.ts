@@ -10,13 +10,13 @@ const MIN_MODULUS_BITS = 2048;
 export interface SigningKey {
   readonly keyId: string;
   readonly privateKey: KeyObject;
-  /** As published, without private members. */
+  /** The public key as it is published, without private members. */
   readonly publicJwk: JWK;
 }
 
 /**
- * The first key signs new tokens; all are published. To rotate the keys, put the new key first, and keep the old one
- * until the tokens that it signed have expired.
+ * The token issuer's keys. The first one signs new tokens; all are published. To rotate the keys, put the new key
+ * first, and keep the old one until the tokens that it signed have expired.
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 

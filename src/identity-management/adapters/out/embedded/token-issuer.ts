@@ -3,7 +3,7 @@ import { type JSONWebKeySet, SignJWT } from 'jose';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import type { SigningKeys } from './signing-keys.js';
 
-/** In seconds. */
+/** The lifetime of an access token, in seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
 export const ADMIN_CLIENT_ID = 'admin';
 

@@ -5,7 +5,7 @@ import { type ApiAnswer, ApiClient, unexpected } from '../provider-api/api-clien
 import { realmUrl } from './realm-url.js';
 
 export interface KeycloakConnection {
-  /** Without a trailing slash. */
+  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
@@ -37,7 +37,10 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
   [/^(Role not found|Could not find role)/, RoleNotFound],
 ];
 
-/** `UserNotFound` or `RoleNotFound` if Keycloak answers 404 and names one as missing; otherwise as `unexpected`. */
+/**
+ * Returns `UserNotFound` or `RoleNotFound` if the answer is a 404 that says that a user or role is missing; otherwise
+ * the error of `unexpected`.
+ */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;

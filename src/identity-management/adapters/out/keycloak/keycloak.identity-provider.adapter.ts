@@ -20,9 +20,11 @@ import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-n
 
 export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   readonly invitationMail?: RealmInvitationsOptions | undefined;
-  /** At least 2 (default: 1,000). */
+  /** The length of a page of users, at least 2 (default: 1,000). */
   readonly usersPerPage?: number;
-  /** The minimum time between two checks of the whole realm while nothing is wrong (default: 30,000). */
+  /**
+   * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
+   */
   readonly checkedForMs?: number;
 }
 
@@ -81,7 +83,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const operation = new Operation(signal);
     const roles = await this.roles.assignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // Unique in this process, so that the user can be removed even if Keycloak's answer to the creation is lost.
+    // The creation time is unique in this process, so that the user can be removed even if Keycloak's answer is lost.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     const id = await this.leftBehind.allOrNothing({
@@ -122,7 +124,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // An error only if Keycloak dropped a part of the name. A different whole name was set by another update since.
+    // If Keycloak dropped a part of the name, that is an error. A different whole name was set by another update since.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -160,8 +162,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isHealthy(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // Before the check, so that one that is too slow isn't repeated at once if nothing was wrong before. Meanwhile,
-    // health checks make only one call, which may end in time.
+    // The time is noted before the check, so that a check that is too slow isn't repeated at once if nothing was wrong
+    // before. Until the next one, health checks make only one call, which may end in time.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
@@ -196,8 +198,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Keycloak drops attributes that the realm's user profile doesn't have. If the realm allows duplicate e-mails,
-   * Keycloak also accepts the e-mail of another user. It is unknown then which user came first, so the creation fails.
+   * Checks a created user. Keycloak drops attributes that the realm's user profile doesn't have. If the realm allows
+   * duplicate e-mails, Keycloak also accepts the e-mail of another user. It is unknown then which user came first, so
+   * the creation fails.
    */
   private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
     const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);

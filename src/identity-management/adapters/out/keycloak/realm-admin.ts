@@ -22,7 +22,7 @@ export class RealmAdmin extends ProviderAdmin {
     return `/clients/${client.id}`;
   }
 
-  /** Empty if there is no such client. */
+  /** The roles of a client; empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
     return client ? await this.get(`/clients/${client.id}/roles`, NAMED_ONES) : [];

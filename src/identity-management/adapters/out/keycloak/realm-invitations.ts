@@ -23,7 +23,9 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Invites new users with mails that Keycloak sends; none while the realm has no mail server, which is logged once. */
+/**
+ * Invites new users with mails that Keycloak sends. While the realm has no mail server, sends none and logs that once.
+ */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private loggedProblem: string | undefined;

@@ -35,7 +35,7 @@ export function permissions(admin: RealmAdmin, audience: string): Requirement<Re
 
 /**
  * The requirement that the realm has a default client scope that puts the API's audience and a user's customers into
- * tokens. Keycloak gives it to each client that is created later.
+ * tokens. Keycloak gives this scope to each client that is created later.
  */
 export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;

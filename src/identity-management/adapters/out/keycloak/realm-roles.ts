@@ -14,14 +14,16 @@ import { offsetPages } from './offset-pages.js';
 
 export interface RealmRolesOptions {
   readonly audience: string;
-  /** The time limit for one read of all roles (default: 2,000). After that, they are read page by page. */
+  /**
+   * The time limit for one read of all roles, in milliseconds (default: 2,000). After that, they are read page by page.
+   */
   readonly allRolesTimeoutMs?: number;
 }
 
-/** The size of the column in Keycloak's database. */
+/** The maximum length of a role's name in Keycloak's database. */
 const MAX_ROLE_NAME_UNITS = 255;
 const CALLS_AT_ONCE = 8;
-/** For more roles, one call each would take too long. */
+/** The most roles that are read with one call each. For more, that would take too long. */
 const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
@@ -39,7 +41,7 @@ const ROLES = z.array(ROLE);
 const CLIENTS = z.array(z.object({ id: z.string() }));
 
 type KeycloakRole = z.infer<typeof ROLE>;
-/** Keycloak needs both to assign a role. */
+/** The id and name of a role. Keycloak needs both to assign the role. */
 export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
@@ -126,8 +128,8 @@ export class RealmRoles {
   }
 
   /**
-   * One call takes milliseconds if Keycloak has the roles in its cache. Otherwise, its time grows with the square of
-   * the number of roles.
+   * Reads all roles, with one call if possible. That takes milliseconds if Keycloak has the roles in its cache.
+   * Otherwise, its time grows with the square of the number of roles.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);
@@ -136,12 +138,13 @@ export class RealmRoles {
   }
 
   /**
-   * Undefined if the call takes too long, or one did in the last ten minutes: Keycloak goes on working on a request
-   * that nobody waits for.
+   * Reads all roles with one call. Undefined if the call takes too long, or one did in the last ten minutes: Keycloak
+   * goes on working on a request that nobody waits for.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // Before the time limit of the read begins, so that a slow token isn't mistaken for a slow read of roles.
+    // The token is fetched before the time limit of the read begins, so that a slow token isn't mistaken for a slow
+    // read.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
@@ -167,16 +170,19 @@ export class RealmRoles {
     }
   }
 
-  /** The description is unique, so a role of the same name that others created isn't returned. */
+  /**
+   * The role that was created with this description, which is unique: a role of the same name that others created isn't
+   * returned.
+   */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
-    // These names can't be read by path, because they have a special meaning in a URL's path, encoded or not.
+    // The names `.` and `..` can't be read by path, because they have a special meaning in a URL, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
-    // Another 404 may mean that something else is missing, such as the realm.
+    // A 404 for another reason may mean that something else is missing, such as the realm.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;

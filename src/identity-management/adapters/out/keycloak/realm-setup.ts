@@ -26,13 +26,13 @@ export interface RealmSetupOptions {
   readonly realm: string;
   readonly audience: string;
   readonly clientId: string;
-  /** For a new client of the service. Undefined: Keycloak generates a secret. */
+  /** The secret for a new client of the service. If undefined, Keycloak generates one. */
   readonly clientSecret: string | undefined;
   /** The service's URL for clients, without a trailing slash. */
   readonly baseUrl: string;
-  /** PUBLIC_URL. If undefined, an existing Swagger UI client keeps its addresses. */
+  /** The PUBLIC_URL of the service. If undefined, an existing Swagger UI client keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** Of an administrator of Keycloak, in the realm `master`. */
+  /** The credentials of an administrator of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
 }
 
@@ -105,7 +105,9 @@ export class RealmSetup {
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /** The issuer of the realm's tokens as reported at `url`; at another address, it may be another one. */
+  /**
+   * The issuer of the realm's tokens as Keycloak reports it at `url`; at another address, it may report another one.
+   */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -169,7 +171,7 @@ export class RealmSetup {
     };
   }
 
-  /** With `/composite`, rights implied by other rights are included. */
+  /** The rights of the service's account. With `/composite`, rights implied by other rights are included. */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
@@ -183,7 +185,10 @@ export class RealmSetup {
     return `/users/${account.id}/role-mappings/clients/${management.id}`;
   }
 
-  /** Keycloak gives a default client scope only to clients created later, so an existing one is given it here. */
+  /**
+   * Keycloak gives a default client scope only to clients created later, so Swagger UI's client is given the scope
+   * here.
+   */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
@@ -249,7 +254,8 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // Last, as the sign that the user is complete: if setting the password fails, the next run does it again.
+    // The role is given last, as the sign that the user is complete: if setting the password fails, the next run does
+    // it again.
     const given = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

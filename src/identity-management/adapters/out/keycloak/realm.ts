@@ -1,12 +1,15 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** Its value `true` marks a realm role as one that the service lists and assigns. */
+/** The attribute whose value `true` marks a realm role as one that the service lists and assigns. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
 /** A client that Keycloak creates with each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
-/** `manage-clients`, because permissions are roles of a client, which the service creates and adds to realm roles. */
+/**
+ * The rights of the service. It needs `manage-clients` because permissions are roles of a client, which the service
+ * creates and adds to realm roles.
+ */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
@@ -27,7 +30,10 @@ export const newRealm = (realm: string) => ({
   },
 });
 
-/** Nobody logs in with the API's client. Its `clientId` is the `aud` of tokens, and its roles are the permissions. */
+/**
+ * The client that represents the API. Nobody logs in with it. Its `clientId` is the `aud` of tokens, and its roles are
+ * the permissions.
+ */
 export const API_CLIENT = { bearerOnly: true };
 
 export const SERVICE_CLIENT = {
@@ -35,7 +41,7 @@ export const SERVICE_CLIENT = {
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
-  // If this were false, tokens of this client would contain none of the rights of its service account.
+  // If `fullScopeAllowed` were false, tokens of this client would contain none of the rights of its service account.
   fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
@@ -52,7 +58,7 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** The addresses with which people can log in to Swagger UI. */
+/** The addresses of Swagger UI's client, which it needs so that people can log in. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
@@ -75,7 +81,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which clients of the realm get `protocolMappers`. */
+/** The client scope through which clients of the realm get the protocol mappers. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',

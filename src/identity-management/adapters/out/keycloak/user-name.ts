@@ -9,8 +9,8 @@ export interface KeycloakNames {
 }
 
 /**
- * Splits a display name into Keycloak's first and last name. Only what is too long for the first name is the last name,
- * so that Keycloak's own `name` is normally the same text.
+ * Splits a display name into Keycloak's first and last name. The last name is only the part that doesn't fit in the
+ * first name, so that the full name that Keycloak joins of both is normally the same text.
  *
  * @throws InvalidIdentityValue when the display name doesn't fit in both.
  */
@@ -23,7 +23,10 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/** Joins Keycloak's names to a display name, with a blank unless `toKeycloakNames` may have split one there. */
+/**
+ * Joins Keycloak's names to a display name, with a blank between them, unless the first name is so long that
+ * `toKeycloakNames` may have split a display name there.
+ */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

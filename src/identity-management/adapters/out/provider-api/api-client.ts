@@ -18,7 +18,7 @@ export interface ApiClientOptions {
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** Appended to the API's base URL. Must be percent-encoded already. */
+  /** The path below the API's base URL, with its query. Must be percent-encoded already. */
   readonly path: string;
   readonly body?: unknown;
   /** Whether sending the request twice is harmless. Default: only for GET. */
@@ -28,11 +28,11 @@ export interface ApiRequest {
 
 export interface ApiAnswer {
   readonly status: number;
-  /** Parsed JSON; undefined if the answer has no body. */
+  /** The parsed JSON of the answer; undefined if the answer has no body. */
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;
-  /** The beginning of a message, without data from clients: `Keycloak answers GET /users`. */
+  /** The beginning of a message about the answer, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
 
@@ -40,8 +40,8 @@ const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number()
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
 /**
- * RFC 6749 (400, 401); Keycloak for a disabled (403) or missing (404) realm; Auth0 for a grant type or audience that
- * the client may not use (403).
+ * The statuses that refuse a token: of RFC 6749 (400, 401); of Keycloak for a disabled (403) or missing (404) realm; of
+ * Auth0 for a grant type or audience that the client may not use (403).
  */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
@@ -61,8 +61,8 @@ export class ApiClient {
    * `repeatable` and got no complete answer; and with a rate limiter (`pace`), after a 429.
    *
    * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
-   * answer within `REQUEST_TIMEOUT_MS` (`TOKEN_TIMEOUT_MS` for a token), or an answer with 408, 429 or 5xx, or when the
-   * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out.
+   * answer within 10 seconds (5 for a token), or an answer with 408, 429 or 5xx, or when the signal aborts. The error
+   * is an `OutcomeUnknown` if the request may have been carried out.
    * @throws ProviderError for a redirect, when the provider refuses the service or a token, or when the body isn't JSON
    * (an empty one may report success). The last error is an `AnswerUnreadable` if the status reports success.
    */
@@ -211,7 +211,9 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/** Every second segment of the path is replaced by `…`, because it can come from a client. */
+/**
+ * Names a request in messages. Every second segment of the path is replaced by `…`, because it can come from a client.
+ */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
@@ -223,12 +225,15 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
   return new Failure(`${label} with ${status}.`);
 }
 
-/** Auth0's message: `Insufficient scope, expected any of: create:users`. */
+/** Finds the scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
-/** The error code of RFC 6750. A new token helps only if the scope was granted after this one was issued. */
+/**
+ * Whether the answer has the error code `insufficient_scope` (RFC 6750). A new token helps only if the scope was
+ * granted after this token was issued.
+ */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseAnswer(label: string, status: number, text: string): unknown {

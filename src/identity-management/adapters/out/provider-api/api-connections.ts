@@ -16,7 +16,7 @@ export interface RawRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly repeatable: boolean;
-  /** Includes the wait for a connection, both attempts if `repeatable`, and the whole answer. */
+  /** The time limit, including the wait for a connection, both attempts if `repeatable`, and the whole answer. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -37,7 +37,7 @@ export class ApiConnections {
     connections: MAX_CONNECTIONS,
     maxResponseSize: MAX_BYTES,
   });
-  /** Without a limit on the size, because files are read line by line. */
+  /** The agent for files, without a limit on the size, because files are read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
   constructor(private readonly provider: string) {}
@@ -45,20 +45,21 @@ export class ApiConnections {
   /**
    * Sends a request. Repeats a repeatable one once if it gets no complete answer and there is time left.
    *
-   * @throws ProviderUnavailable when no connection is made (`CONNECT_TIMEOUT_MS` for each attempt), no complete answer
-   * of at most 64 MiB arrives in time, or the signal aborts. The error is an `OutcomeUnknown` if the request may have
-   * been carried out.
+   * @throws ProviderUnavailable when no connection is made (within 3 seconds for each attempt), no complete answer of
+   * at most 64 MiB arrives in time, or the signal aborts. The error is an `OutcomeUnknown` if the request may have been
+   * carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // `AbortSignal.any` and `AbortSignal.timeout` would cost three times as much, plus garbage collection.
+    // A timer and a listener are used, because `AbortSignal.any` and `AbortSignal.timeout` would cost three times as
+    // much, plus garbage collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
         if (!raw.repeatable || exchange.isOver) throw error;
-        // The server may just have closed an idle connection.
+        // The request is repeated, because the server may just have closed an idle connection.
         return exchange.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });

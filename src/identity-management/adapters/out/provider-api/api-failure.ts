@@ -56,7 +56,7 @@ const MAX_RETRY_AFTER_S = 60;
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
-/** Both ends are included; the first matching row applies. */
+/** The errors by ranges of statuses. Both ends of a range are included; the first matching row applies. */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
   [429, 429, ProviderUnavailable],

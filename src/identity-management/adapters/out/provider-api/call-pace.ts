@@ -10,7 +10,7 @@ interface Limit {
   readonly readAt: number;
   /** When the call was sent whose answer reported this state. */
   readonly sentAt: number;
-  /** The assumed time for one more token, without `caution`. */
+  /** The assumed time until the bucket gets one more token, before it is multiplied by `caution`. */
   readonly refillMs: number;
 }
 
@@ -19,17 +19,26 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/** Calls in flight before the first answer reports the limits. Auth0's smallest plan allows two calls per second. */
+/**
+ * The maximum number of calls in flight before the first answer reports the limits. Auth0's smallest plan allows two
+ * calls per second.
+ */
 const AT_FIRST = 2;
 const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
-/** Short, because other processes share the bucket, and might take every new token during longer pauses. */
+/**
+ * The longest assumed time for one token. It is short, because other processes share the bucket, and might take every
+ * new token during longer pauses.
+ */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
-/** Applies even if the provider's `Retry-After` is longer. */
+/** The longest pause after a 429, even if the provider's `Retry-After` is longer. */
 const MAX_ABSENCE_MS = 60_000;
-/** By then the tenant may have another plan; if the limit still applies, its bucket is full again. */
+/**
+ * How long a limit is remembered. By then the tenant may have another plan; if the limit still applies, its bucket is
+ * full again.
+ */
 const FORGOTTEN_AFTER_MS = 60_000;
 /** Added to the `Date` header, which is rounded down to seconds. Half a second makes the average error smallest. */
 const HALF_A_SECOND_MS = 500;
@@ -40,13 +49,13 @@ const HALF_A_SECOND_MS = 500;
  * sent again if its operation may still wait.
  */
 export class CallPace {
-  /** By bucket size: nothing else in an answer says to which of the limits its headers belong. */
+  /** The limits by bucket size: nothing else in an answer says to which of the limits its headers belong. */
   private readonly limits = new Map<number, Limit>();
   private readonly queue: Waiter[] = [];
   private count = 0;
   private inFlight = 0;
   private isKnown = false;
-  /** Multiplies the time until a bucket gets its next token, and the minimum pause after a 429. */
+  /** A factor for the assumed time until a bucket gets its next token, and for the minimum pause after a 429. */
   private caution = 1;
   private refusedAt = -Infinity;
   private closedUntil = -Infinity;
@@ -65,8 +74,8 @@ export class CallPace {
     for (;;) {
       await this.turn(place, operation.signal);
       try {
-        // Awaits only if there is a shared answer. Of calls that are released together, the first must be sent at once,
-        // so that the others can share its answer.
+        // A shared answer is awaited only if there is one. Of calls that are released together, the first must be sent
+        // at once, so that the others can share its answer.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -99,7 +108,7 @@ export class CallPace {
       const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
         const at = this.queue.indexOf(waiter);
-        // The call has been released already.
+        // The call has left the queue already.
         if (at < 0) return;
         this.queue.splice(at, 1);
         reject(reason());
@@ -129,14 +138,17 @@ export class CallPace {
     }
   }
 
-  /** One search finds either kind, because urgent calls are always ahead of all others. */
+  /**
+   * The index of the call to release. One search finds an urgent or an old `begun` call, because urgent calls are
+   * always ahead of all others.
+   */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
     return Math.max(0, this.queue.findIndex(({ place }) => isFirst(place)));
   }
 
-  /** 0 or less: a call is allowed now. Infinity: not before a call in flight ends. */
+  /** How long no call is allowed. 0 or less: a call is allowed now. Infinity: none before a call in flight ends. */
   private waitMs(): number {
     const now = performance.now();
     if (!this.isKnown) return this.inFlight < AT_FIRST ? this.closedUntil - now : Infinity;
@@ -195,7 +207,10 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
   return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }
 
-/** By the provider's clock, as `x-ratelimit-reset`; by this machine's if there is no `Date` header. */
+/**
+ * The time of an answer by the provider's clock, as in `x-ratelimit-reset`; by this machine's if there is no `Date`
+ * header.
+ */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');
   return Number.isNaN(second) ? Date.now() : second + HALF_A_SECOND_MS;

@@ -19,7 +19,10 @@ export abstract class Invitations {
     });
   }
 
-  /** Resolves when no mail is waiting or being sent. All fail at once if the connections to the provider are closed. */
+  /**
+   * Resolves when no mail is waiting or being sent. Waiting mails fail at once if the connections to the provider are
+   * closed.
+   */
   async close(): Promise<void> {
     await this.mails.run(() => undefined);
   }

@@ -29,7 +29,7 @@ export interface Remnant {
   /** Whether the remnant may not exist (yet), because the answer to the creation was lost or couldn't be read. */
   readonly isUncertain: boolean;
   readonly trace: Trace;
-  /** Resolves to true if the remnant was removed, and to false if it does not exist (yet). */
+  /** Resolves to true if the remnant was removed, and to false if it doesn't exist (yet). */
   readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
@@ -49,7 +49,7 @@ export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
   private readonly retries = new BackgroundRetries();
   private readonly remnants = new Set<Remnant>();
-  /** Without those that `free` makes. */
+  /** The attempts in progress, without those that `free` makes. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private readonly searches = new OneAtATime();
   private readonly removals = new OneAtATime();

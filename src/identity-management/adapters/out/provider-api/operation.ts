@@ -1,12 +1,12 @@
 /**
  * How long the calls of an operation wait in the rate limiter's queue (`CallPace`), from the operation's first call on:
  *
- * - `new`: behind the calls of all operations that arrived earlier. Gives up after `FIRST_CALL_WITHIN_MS`; once a call
- *   of the operation was answered, after `LAST_CALL_WITHIN_MS`. So operations that have begun get finished.
- * - `begun`: behind the same calls, but gives up only after `LAST_CALL_WITHIN_MS`. After `BEGUN_GOES_FIRST_AFTER_MS`,
- *   goes before all calls except urgent ones.
- * - `urgent`: before all other calls. Gives up after `LAST_CALL_WITHIN_MS`. For rare calls that must not fail because
- *   of a high load, such as a health check.
+ * - `new`: behind the calls of all operations that arrived earlier. Gives up after 6 seconds; once a call of the
+ *   operation was answered, after 9 seconds. So operations that have begun get finished.
+ * - `begun`: behind the same calls, but gives up only after 9 seconds. After 4 seconds, goes before all calls except
+ *   urgent ones.
+ * - `urgent`: before all other calls. Gives up after 9 seconds. For rare calls that must not fail because of a high
+ *   load, such as a health check.
  */
 export type Standing = 'new' | 'begun' | 'urgent';
 
@@ -14,7 +14,9 @@ export interface Place {
   readonly order: number;
   /** When the operation's first call entered the queue, by `performance.now()`. */
   readonly since: number;
-  /** Whether a call sent by this operation itself was answered, not with 429. True from the start unless `new`. */
+  /**
+   * Whether a call sent by this operation itself was answered, not with 429. True from the start unless it is `new`.
+   */
   hasBegun: boolean;
   readonly standing: Standing;
 }

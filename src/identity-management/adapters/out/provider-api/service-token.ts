@@ -8,8 +8,8 @@ export interface IssuedToken {
 
 const MARGIN_SECONDS = 30;
 /**
- * Between discarding two tokens for the same reason, because the newer one may be no better. Doesn't apply to a refused
- * token if the provider has accepted one since the previous refusal.
+ * The minimum time between discarding two tokens for the same reason, because the newer one may be no better. Doesn't
+ * apply to a refused token if the provider has accepted one since the previous refusal.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 

@@ -30,7 +30,7 @@ export class SharedReader {
 
   /**
    * The answer to the latest call of another reader since this one joined; undefined if there is none. Resolves to
-   * undefined if the answer isn't usable or the call failed, which only its own reader reports.
+   * undefined if the answer isn't usable or the call failed: only the reader that made the call reports a failure.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.answer?.then(

@@ -12,7 +12,7 @@ const MAX_LINE_LENGTH = 1024 * 1024;
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);
-  // Ignores the pipeline's errors, because reading the decompressed text throws the same ones.
+  // The pipeline's errors are ignored here, because reading the decompressed text throws the same ones.
   const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
   let rest = '';
   for await (const chunk of text.setEncoding('utf8')) {

@@ -12,7 +12,7 @@ export interface Requirement<Needed extends Change = Change> {
 }
 
 export interface Repair extends Change {
-  /** A sentence, without secrets. */
+  /** The defect as a sentence, without secrets. */
   readonly problem: string;
   /** Whether operations of the service fail because of the defect. */
   readonly isFatal: boolean;

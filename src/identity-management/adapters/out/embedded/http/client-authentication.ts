@@ -5,7 +5,7 @@ import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { OAuthError } from './oauth-error.js';
 import { formDecode } from './token-request.js';
 
-/** Credentials in the body (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
+/** Parameters with credentials (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 
@@ -30,14 +30,17 @@ export class ClientAuthentication {
       throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
     }
     const { id, secret } = basicCredentials(request.headers.authorization ?? '');
-    // Always compares both. Otherwise an unknown client would be answered sooner than a wrong secret.
+    // Both id and secret are always compared: otherwise an unknown client would be answered sooner than a wrong secret.
     const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
     const right = timingSafeEqual(digest(secret), this.secretDigest);
     if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
   }
 }
 
-/** RFC 6749, section 2.3.1. Both are empty if the header is malformed or has another scheme. */
+/**
+ * The client id and secret of an Authorization header (RFC 6749, section 2.3.1). Both are empty if the header is
+ * malformed or has another scheme.
+ */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
   const colon = pair.indexOf(':');

@@ -30,7 +30,7 @@ export class EmbeddedIssuerController {
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
-  /** OpenID Connect Discovery 1.0, section 3 */
+  /** The issuer's metadata (OpenID Connect Discovery 1.0, section 3). */
   @Get('.well-known/openid-configuration')
   metadata() {
     const endpoints = `${this.options.publicUrl()}/idp`;
@@ -79,8 +79,8 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // Awaits only if the network has to wait. An unconditional await would let simultaneous requests pass before the
-    // first wrong secret is counted.
+    // The turn is awaited only if the network has to wait: an unconditional await would let simultaneous requests pass
+    // before the first wrong secret is counted.
     const turn = this.failedAttempts.turn(network);
     if (turn) await turn;
     try {

@@ -2,7 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/** High enough for several clients that share an address and are configured with a wrong secret. */
+/**
+ * The number of wrong secrets that aren't slowed down: enough for several clients with a wrong secret on one address.
+ */
 const MAX_FAILURES = 50;
 const PAUSE_MS = 100;
 const MAX_WAIT_MS = 2_500;
@@ -23,7 +25,7 @@ export class FailedAttempts {
   private readonly windows = new Map<string, Window>();
 
   /**
-   * Undefined if the secret may be checked at once; otherwise resolves when it may be checked.
+   * Returns undefined if a secret may be checked at once; otherwise a promise that resolves when it may be checked.
    *
    * @throws ServiceError `too-many-requests` when the secret would have to wait longer than 2.5 s.
    */

@@ -22,6 +22,9 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   }
 }
 
-/** A script gets no `WWW-Authenticate`, because the browser would show its own login dialog instead of the answer. */
+/**
+ * Whether a script in a browser sent the request. It gets no `WWW-Authenticate`, because the browser would show its own
+ * login dialog instead of the answer.
+ */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';
