@@ -23,10 +23,7 @@ export interface AppOptions extends AppParts {
   readonly environment?: Variables;
 }
 
-/**
- * The variables that are ignored if an adapter is replaced: the one that selects the adapter, and those whose values or
- * files would be read even if another adapter is selected.
- */
+/** The variables that are ignored if an adapter is replaced. The adapter's other variables aren't read then. */
 const VARIABLES = {
   fileStorage: ['FILE_STORAGE', 'AZURE_STORAGE_CONNECTION_STRING_FILE'],
   events: ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'],

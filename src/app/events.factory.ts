@@ -11,9 +11,7 @@ export interface ChosenEvents {
   readonly events: ProviderDefinition<UploadEvents> | undefined;
 }
 
-/**
- * Chooses the receiver of events: the replacement if there is one, otherwise the webhook of EVENTS_WEBHOOK_URL, if set.
- */
+/** Chooses the receiver of events: the replacement if there is one, else the webhook of EVENTS_WEBHOOK_URL, if set. */
 export function eventsFor({ webhook }: Environment, replacement?: ProvidedReplacement): ChosenEvents {
   if (replacement) {
     return {

@@ -4,8 +4,7 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import { loadAdapter } from './team-adapter.js';
 
 /**
- * Validates the service's environment variables, and those of a team's modules that FILE_STORAGE or IDENTITY_PROVIDER
- * name (`module:`).
+ * Validates the variables of the service, and those of a team's modules that FILE_STORAGE and IDENTITY_PROVIDER name.
  *
  * @param readUndeclared whether other code of a team may read any variable.
  * @throws EnvironmentError with one line for each problem of a variable or a module; any error that a module's schema

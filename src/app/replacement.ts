@@ -15,8 +15,7 @@ export interface ProvidedReplacement {
 class ReplacementModule {}
 
 /**
- * Wraps a replacement in a Nest module, so that Nest injects the replacement's dependencies and calls its lifecycle
- * hooks.
+ * Wraps a replacement in a Nest module, so that Nest injects its dependencies and calls its lifecycle hooks.
  *
  * @param imports the modules whose exports the replacement may inject.
  */

@@ -34,13 +34,9 @@ export interface VariablesSchema<Settings> {
 }
 
 interface Adapter<Port, Settings> {
-  /**
-   * The output of this schema is the adapter's `settings`. Without a schema, `settings` are all variables that are set.
-   */
+  /** The schema's output is the adapter's `settings`. Without a schema, `settings` are all variables that are set. */
   readonly variables?: VariablesSchema<Settings>;
-  /**
-   * The names of variables whose values error messages must not quote. The beginning of another value may be quoted.
-   */
+  /** Names of variables whose values error messages must not quote. The beginning of other values may be quoted. */
   readonly secrets?: readonly string[];
   /** Creates the adapter. Called once for each application, before it listens on its port. */
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;

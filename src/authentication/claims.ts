@@ -11,8 +11,7 @@ const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 export type Claims = Readonly<Record<string, unknown>>;
 
 /**
- * Checks that the header of a JWT may be that of an access token (RFC 7519, RFC 8725, RFC 9068). Returns the key id
- * (`kid`).
+ * Checks that the header of a JWT may be that of an access token (RFC 7519, RFC 8725, RFC 9068). Returns its `kid`.
  *
  * @throws Error that names the broken rule.
  */
@@ -75,10 +74,7 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   };
 }
 
-/**
- * Reads an own member of an object. Inherited ones don't count, because `name` may be an audience such as
- * `constructor`.
- */
+/** Reads an own member of an object, not an inherited one: `name` may be an audience such as `constructor`. */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 

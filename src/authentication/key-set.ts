@@ -22,9 +22,8 @@ export interface KeySetTimes {
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's public keys, by key id (`kid`). An unknown `kid` usually causes another fetch, because the issuer may
- * have new keys. Lookups that need a fetch during the cool-down after a successful one share it, at the end of the
- * cool-down.
+ * An issuer's keys by `kid`. An unknown `kid` usually causes another fetch, because the issuer may have new keys.
+ * Lookups that need a fetch during the cool-down after a successful one share it, at the end of the cool-down.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -80,8 +79,7 @@ export class KeySet {
   }
 
   /**
-   * Checks that a known key may be used, and fetches the keys if none may be. Resolves even if the fetched key set has
-   * no usable key.
+   * Fetches the keys if no known key may be used. Resolves even if the fetched key set has no usable key.
    *
    * @throws ServiceError `provider-unavailable` when no known key may be used, and the last fetch failed.
    */
@@ -126,9 +124,7 @@ export class KeySet {
     await this.#endOfCooldown;
   }
 
-  /**
-   * Fetches the keys again. A token whose key may still be used doesn't wait long for an issuer that doesn't answer.
-   */
+  /** Fetches the keys again. Tokens whose key may still be used don't wait long for an issuer that doesn't answer. */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;

@@ -12,10 +12,7 @@ import { ALGORITHMS } from './verification-key.js';
 
 const MAX_TOKEN_LENGTH = 16_384;
 const BEARER = /^bearer[ \t]+(\S+)$/i;
-/**
- * A pattern of canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are
- * zero.
- */
+/** Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are zero. */
 const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
 /** A JWS in compact form (RFC 7515, section 7.1). */
 const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
@@ -33,8 +30,7 @@ export function bearerToken(request: IncomingMessage): string | null {
 class AccessTokenStrategy extends Strategy {
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // The option `jsonWebTokenOptions` is in a variable of its own, because the types of passport-jwt mark it as
-    // deprecated.
+    // `jsonWebTokenOptions` is in a variable of its own, because the types of passport-jwt mark it as deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     let known = typeof issuer === 'string' ? issuer : undefined;
     const issuerNow = (): string => (known ??= (issuer as () => string)());
@@ -42,8 +38,7 @@ class AccessTokenStrategy extends Strategy {
       try {
         const header = decodeProtectedHeader(token);
         const kid = checkHeader({ ...header });
-        // The claims are checked before the wait for an unknown key: an expired token, or one for another service, is
-        // refused without that wait.
+        // An expired token, or one for another service, is refused before the wait for an unknown key.
         const { key, algorithm } = await keys.find(kid, () => {
           checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
         });
@@ -101,8 +96,8 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? refusal(info));
       };
-      // The strategy is selected by name: concurrent requests would share a strategy that is passed as an object, and
-      // overwrite each other's callbacks on it.
+      // Requests would share a strategy that is passed as an object, and overwrite each other's callbacks on it, so the
+      // strategy is selected by name.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });
@@ -114,8 +109,5 @@ const refusal = (cause: unknown): ServiceError =>
     ? cause
     : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });
 
-/**
- * The refusal of a request without a token. All such requests share it, because creating an error would cost more than
- * the rest of the refusal.
- */
+/** The refusal of requests without a token, which share it: creating an error costs more than the rest. */
 const NO_TOKEN = refusal(new Error('There is no Authorization header.'));

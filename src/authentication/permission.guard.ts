@@ -5,9 +5,7 @@ import { ServiceError } from '../common/service-error.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
-/**
- * The permission that an operation requires. On a controller, it applies to handlers without a permission of their own.
- */
+/** The permission that an operation requires. On a controller, it applies to handlers that name none. */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
 /** The member of an admitted request that holds its token. A WeakMap would cost far more in garbage collection. */
@@ -45,9 +43,7 @@ export function assertCustomer(request: IncomingMessage, customerId: string | un
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/**
- * Admits requests whose token has the permission of `@RequirePermission`; none if an operation lacks that decorator.
- */
+/** Admits requests whose token has the permission of `@RequirePermission`; none for an operation without it. */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(

@@ -17,8 +17,7 @@ export interface VerificationKey {
 
 /**
  * The keys of a key set that may verify signatures with ALGORITHMS, by `kid`; the first usable one if a `kid` is
- * repeated. A key without `alg` counts as one for RS256. Keys without `kid` and RSA keys of less than 2048 bits are
- * skipped.
+ * repeated. A key without `alg` counts as one for RS256. RSA keys of less than 2048 bits are skipped.
  */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();

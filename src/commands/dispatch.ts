@@ -2,10 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
-/**
- * The commands, by name. The module of a command runs it when it is imported. By then, the name has been removed from
- * `process.argv`.
- */
+/** The commands. `run` imports a module that runs the command, after the name was removed from `process.argv`. */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },
   token: { summary: 'prints an access token of the embedded identity provider', run: () => import('./token.js') },

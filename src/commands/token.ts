@@ -29,10 +29,7 @@ Examples:
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
-/**
- * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other
- * headers take some of that.
- */
+/** The maximum length of a token, in characters, so that it fits into the 16 KiB of headers with the others. */
 const MAX_LENGTH = 15_000;
 
 interface TokenArguments {

@@ -27,9 +27,7 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
-  /**
-   * The secret of the service's client, if the set-up creates that client. If undefined, Keycloak generates the secret.
-   */
+  /** The secret for the service's client, if the set-up creates that client. If undefined, Keycloak generates one. */
   readonly clientSecret: string | undefined;
   readonly username: string | undefined;
   readonly password: string | undefined;

@@ -16,9 +16,7 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/**
- * Checks what the class `URL` doesn't: that each `%` begins a valid escape, and that the escaped bytes are valid UTF-8.
- */
+/** Checks what `URL` doesn't: that each `%` begins a valid escape, and that the escaped bytes are valid UTF-8. */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);

@@ -1,9 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 
-/**
- * Variables with secrets. Each secret may also be given as a file: a variable with the suffix `_FILE` has the file's
- * path.
- */
+/** Each of these secrets may also be given as a file: the variable with the suffix `_FILE` has its path. */
 const SECRETS = [
   'EMBEDDED_ADMIN_SECRET',
   'KEYCLOAK_CLIENT_SECRET',

@@ -33,9 +33,7 @@ export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: pub
   return { host, basePath, publicUrl };
 }
 
-/**
- * The service's URL for clients: PUBLIC_URL, or else the URL of HOST, `port` and BASE_PATH. Without a trailing slash.
- */
+/** The service's URL for clients, without a trailing slash: PUBLIC_URL, or else that of HOST, `port` and BASE_PATH. */
 export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
   publicUrl ?? `${origin(host, port)}${basePath}`;
 

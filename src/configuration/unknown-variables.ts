@@ -2,9 +2,7 @@ const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|
 /** Variables that Kubernetes and Docker set for each neighbouring service, such as one called `keycloak`. */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
 const MAX_EDITS = 2;
-/**
- * The minimum length of a name that counts as misspelled. Shorter names, such as HOST and HOME, are alike by chance.
- */
+/** The least length of a name that counts as misspelled: shorter ones, such as HOST and HOME, are alike by chance. */
 const MIN_LENGTH = 6;
 
 export interface OtherReaders {
@@ -28,8 +26,7 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
       const shared = prefixes.filter((prefix) => name.startsWith(prefix));
       const nearest = nearestOf(name, known, isOwn || shared.length > 0 ? Infinity : MAX_EDITS + 1);
       const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
-      // Other programs may read variables with the prefix of a declared name, so the prefix alone isn't a reason to
-      // warn.
+      // Other programs may read variables with the prefix of a declared name, so the prefix alone isn't enough.
       const isLikeDeclared = shared.some((prefix) => nearest.edits <= (name.length - prefix.length) / 2);
       if (!isSlip && !isLikeDeclared && !isOwn) return [];
       const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';

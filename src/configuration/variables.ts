@@ -84,10 +84,7 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
 
 const MAX_SHOWN = 80;
 
-/**
- * Whether a value may be a secret. A URL with a password or a key contains `@`, `?` or `#`; the path of a webhook's URL
- * often is a key.
- */
+/** A URL with `@`, `?` or `#` may contain a password or a key. The path of a webhook's URL often is a key. */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
 

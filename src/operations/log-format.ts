@@ -18,8 +18,8 @@ export const PRETTY = {
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
 /**
- * The message of an error, without customer ids in quoted paths. The message of a SyntaxError is replaced, because
- * JSON.parse quotes its input.
+ * The message of an error, without the customer ids in paths. A SyntaxError's is replaced, since it may quote its
+ * input.
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 

@@ -18,10 +18,7 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
  * the client.
  */
 export class RequestCounts implements ThrottlerStorage {
-  /**
-   * The clients with a request in the current period; `earlier` has those of the period before. A period is at least as
-   * long as the window.
-   */
+  /** Clients with a request in this period; `earlier` has those of the one before. It is no shorter than the window. */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();
   private periodEndsAt = 0;

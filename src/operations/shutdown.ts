@@ -19,10 +19,7 @@ const SHORT_ITERATION_MS = 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 
 export interface ShutdownTimes {
-  /**
-   * How long the service still accepts requests after a signal, while it isn't ready, so that load balancers stop
-   * sending it requests.
-   */
+  /** How long requests are still accepted after a signal, so that load balancers see that the service isn't ready. */
   readonly shutdownDelayMs: number;
   readonly shutdownTimeoutMs: number;
 }
@@ -66,10 +63,9 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 }
 
 /**
- * Waits until no connection waits to be accepted, for at most a second: when the service stops listening, the kernel
- * resets such connections. If a proxy has sent an upload on one of them, the proxy may not send the upload again, and
- * answers 502. Node accepts one connection in each iteration of the event loop, so after a short iteration without a
- * new connection, none waits.
+ * Waits until no connection waits to be accepted, for at most a second: when listening ends, the kernel resets such
+ * connections. A proxy that has sent an upload on one may not send it again, and answers 502. Node accepts one
+ * connection in each iteration of the event loop, so after a short iteration without a new one, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;
@@ -112,10 +108,7 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   clearInterval(sweep);
 }
 
-/**
- * Closes unused connections. Node doesn't count one that has never sent anything as idle, so these are closed
- * separately.
- */
+/** Closes unused connections. Those that have never sent anything are separate: Node doesn't count them as idle. */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -40,8 +40,7 @@ export function assertUserName(name: string): void {
  * @throws InvalidIdentityValue when the e-mail or the name is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it, but one e-mail must have one
-  // form.
+  // JavaScript lowers a capital sigma to σ or ς, depending on the letters around it. One e-mail must have one form.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

@@ -18,10 +18,7 @@ export type HealthState = 'up' | 'degraded' | 'down';
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /**
-   * The lines that a check last reported, by the check's name. A line isn't logged again while it is reported every
-   * time.
-   */
+  /** The lines that each check reported last, by the check's name. A line is logged when it wasn't among them. */
   private readonly logged = new Map<string, readonly string[]>();
 
   constructor(

@@ -16,10 +16,7 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
   metrics.flushSeconds.observe(seconds);
 };
 
-/**
- * Counts the uploads of a file storage: those in progress, stored (without those answered with an earlier receipt) and
- * failed.
- */
+/** Counts a file storage's uploads: in progress, stored (except those answered with an earlier receipt) and failed. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;

@@ -1,4 +1,2 @@
-/**
- * Whether the measuring decorator (`owned`) or Nest (`provider`) calls `onApplicationShutdown` of the measured adapter.
- */
+/** Whether the measuring decorator (`owned`) or Nest (`provider`) calls the adapter's `onApplicationShutdown`. */
 export type Ownership = 'owned' | 'provider';

@@ -10,8 +10,8 @@ interface RouteTally {
   readonly labels: { readonly method: string; readonly route: string };
   readonly statuses: Map<number, number>;
   /**
-   * The number of requests by duration. Bucket `i` counts those over the bound SECONDS[i - 1], up to and including
-   * SECONDS[i]; the last bucket, those over all bounds.
+   * Requests by duration: bucket `i` counts those above SECONDS[i - 1], up to and including SECONDS[i]; the last one,
+   * those above all.
    */
   readonly buckets: number[];
   seconds: number;

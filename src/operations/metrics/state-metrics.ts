@@ -88,10 +88,7 @@ export class StateMetrics {
     });
   }
 
-  /**
-   * Measures the volumes. Callers share a measurement in progress, so that the gauges of free space and of size have
-   * values for the same directories.
-   */
+  /** Callers share a measurement in progress, so that both gauges have values for the same directories. */
   private volumes(): Promise<readonly Volume[]> {
     this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
     return this.measuring;

@@ -80,9 +80,7 @@ export class Tracing implements OnApplicationShutdown {
     server.on(EXCHANGE_END, (exchange: EndedExchange) => { this.end(exchange); });
   }
 
-  /**
-   * Exports the last spans, for at most a second: the exporter would go on repeating a failed request for ten seconds.
-   */
+  /** Exports the last spans, for at most a second: the exporter would go on repeating a failed request for ten. */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
     const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });

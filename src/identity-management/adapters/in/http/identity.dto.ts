@@ -4,10 +4,7 @@ import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSIO
 import { ROLE_ID, USER_ID } from './identity-answers.dto.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
-/**
- * Requires an e-mail address. `isEmailText` is checked first, because `isEmail` throws for malformed Unicode and is
- * slow for long texts.
- */
+/** Requires an e-mail address. `isEmailText` comes first: `isEmail` throws for malformed Unicode, and can be slow. */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',

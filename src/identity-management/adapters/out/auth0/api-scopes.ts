@@ -24,9 +24,7 @@ const FRESH_MS = 200;
 export class ApiScopes {
   private readonly path: string;
   private readonly changes = new OneAtATime();
-  /**
-   * How many writes this process has finished, also failed ones. A list read before the latest write may be outdated.
-   */
+  /** The number of finished writes, also failed ones. A list that was read before the latest may be outdated. */
   private writes = 0;
 
   constructor(
@@ -48,8 +46,8 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.changes.run(async () => {
-      // The list was read before the wait for other changes, so it is used only if it is recent and no write has
-      // finished since.
+      // The list was read before the wait for other changes, so it must be recent, and no write may have finished
+      // since.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });

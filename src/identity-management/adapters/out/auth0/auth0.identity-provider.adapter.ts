@@ -35,10 +35,7 @@ export interface Auth0Options extends Auth0Connection {
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MAX_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/**
- * How many users are read at once. Their calls share one time limit, so with more, the last could wait too long for the
- * rate limiter.
- */
+/** How many users are read at once. With more, the last call could wait too long for the rate limiter. */
 const READ_AT_ONCE = 2;
 
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
@@ -71,8 +68,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // If the previous check found problems, a new token may be requested: the current one may lack a scope granted
-      // since.
+      // After a check with problems, a new token may be requested: the current one may lack a scope granted since.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -192,8 +188,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // Only an error name at the beginning of Auth0's message is passed on, because the rest may quote the client's
-      // input.
+      // Only an error name at the beginning of Auth0's message is used: the rest may quote the client's input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }

@@ -9,10 +9,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { listPages, pageOf } from './management-api.js';
 
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
-/**
- * The most roles that are read with one call each. For more, that would take too long with the rate limit of a small
- * Auth0 plan.
- */
+/** The most roles read with one call each. For more, the rate limit of a small Auth0 plan would be too low. */
 const MAX_LOOK_UPS = 5;
 
 const ROLE = z.object({ id: z.string(), name: z.string(), description: z.string().nullish(), type: z.string().nullish() });
@@ -68,8 +65,7 @@ export class TenantRoles {
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // A smaller total means that a role was deleted, and later ones have moved up, perhaps to a page that was read
-      // already. So the list is read again.
+      // If a role was deleted, later ones have moved up, perhaps to a page that was read. So the list is read again.
       const isShorter = total < known;
       known = total;
       page = isShorter ? 0 : page + 1;
@@ -90,16 +86,13 @@ export class TenantRoles {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // Deletions during the listing may have moved a few roles to a page that was read already. These are read one by
-      // one.
+      // Deletions during the listing may have moved a few roles to a page that was read. These are read one by one.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertTenantRole(roleId, operation)));
   }
 
-  /**
-   * Operations that wait to read the same role usually share one call, because a tenant accepts few calls per second.
-   */
+  /** Operations that wait to read one role usually share a call, because a tenant accepts few calls per second. */
   private async assertTenantRole(roleId: string, operation: Operation): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, operation);
     if (answer.status === 404 || answer.status === 400 || !isTenantRole(read(answer, ROLE))) throw new RoleNotFound('role_id');

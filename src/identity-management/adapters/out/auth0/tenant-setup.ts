@@ -27,10 +27,7 @@ export interface TenantSetupOptions {
   readonly baseUrl: string;
   /** The PUBLIC_URL of the service. If undefined, an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /**
-   * The client id of the service's application. An application without a client id is found, or created, by its fixed
-   * name.
-   */
+  /** The service's client id. An application without a client id is found, or created, by its fixed name. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
@@ -287,8 +284,8 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // The role is given last, as the sign that the user is complete: if an earlier change fails, the next run repeats
-    // it.
+    // The role is given last, as the sign that the user is complete: the next run repeats an earlier change that
+    // failed.
     const role: Change = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

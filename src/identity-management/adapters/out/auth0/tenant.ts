@@ -37,9 +37,7 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/**
- * The service's application. A new one gets only this grant type (Auth0's default: four); an existing one keeps others.
- */
+/** The service's application. A new one gets only this grant type; an existing one keeps others. */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,

@@ -31,10 +31,7 @@ const MAX_RETURNS = 20;
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
-  /**
-   * The creation times of the yielded users that were created at `from` or later, by user id. All users created earlier
-   * have been yielded too.
-   */
+  /** The creation times of yielded users created at `from` or later. Users created earlier have all been yielded. */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
   /** Whether the search rounds times, so that its results begin with users created shortly before `from`. */
@@ -53,15 +50,13 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     const [hasGrown, hasShrunk] = [page > 0 && total > known, page > 0 && total < known];
     known = total;
     if (hasShrunk) {
-      // A user was deleted, and later ones have moved up, perhaps to a page that was read already. So the search begins
-      // again.
+      // A user was deleted, and later ones have moved up, perhaps to a page that was read. The search begins again.
       page = 0;
       returns++;
       yield [];
       continue;
     }
-    // The order across pages isn't checked if a user was added, because users of the previous page may then have moved
-    // to this one.
+    // The order across pages isn't checked if a user was added: users of the previous page may be on this one too.
     assertOldestFirst(users, page === 0 || hasGrown ? -Infinity : latest);
     if (page === 0) isCoarse = (users[0]?.created_at ?? Infinity) < (from ?? -Infinity);
     const fresh = users.filter(isFresh);

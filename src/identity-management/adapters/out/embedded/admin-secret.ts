@@ -3,10 +3,7 @@ import { join } from 'node:path';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
-/**
- * A secret of at least 16 visible ASCII characters: all clients encode them correctly, and 16 random ones can't be
- * guessed.
- */
+/** A secret of at least 16 visible ASCII characters: all clients encode them correctly, and 16 are hard to guess. */
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**

@@ -125,10 +125,7 @@ export class IdentityStore {
     }
   }
 
-  /**
-   * Undoes a creation whose caller has given up, before the next transaction begins; `close` waits for it. Logs a
-   * failure, and never rejects.
-   */
+  /** Undoes abandoned work before the next transaction begins; `close` waits for it. Logs a failure; never rejects. */
   private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
       await unlessBusy(() => {

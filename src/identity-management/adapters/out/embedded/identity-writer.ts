@@ -18,10 +18,7 @@ const BUSY_ATTEMPTS = 200;
  * own.
  */
 export class IdentityWriter implements Statements {
-  /**
-   * The prepared statements, kept so that the garbage collector doesn't finalize them: on the main thread, that would
-   * block during a commit.
-   */
+  /** Statements are kept, because finalizing one during a commit would block the main thread. */
   private readonly statements = new Map<string, Database.Statement>();
 
   constructor(private readonly database: IdentityDatabase) {}

@@ -38,8 +38,7 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /**
- * Returns `UserNotFound` or `RoleNotFound` if the answer is a 404 that says that a user or role is missing; otherwise
- * the error of `unexpected`.
+ * Returns `UserNotFound` or `RoleNotFound` for a 404 that names one as missing; otherwise the error of `unexpected`.
  */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);

@@ -22,9 +22,7 @@ export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** The length of a page of users, at least 2 (default: 1,000). */
   readonly usersPerPage?: number;
-  /**
-   * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
-   */
+  /** The minimum time between checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
 }
 
@@ -198,9 +196,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks a created user. Keycloak drops attributes that the realm's user profile doesn't have. If the realm allows
-   * duplicate e-mails, Keycloak also accepts the e-mail of another user. It is unknown then which user came first, so
-   * the creation fails.
+   * Checks a new user. Keycloak drops attributes that the realm's user profile doesn't have. If the realm allows
+   * duplicate e-mails, Keycloak also accepts that of another user. Which user came first is unknown then, so the
+   * creation fails.
    */
   private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
     const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);

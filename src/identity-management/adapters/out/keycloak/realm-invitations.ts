@@ -24,7 +24,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
 }
 
 /**
- * Invites new users with mails that Keycloak sends. While the realm has no mail server, sends none and logs that once.
+ * Invites new users with mails that Keycloak sends. Logs once while there are none, because there is no mail server.
  */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');

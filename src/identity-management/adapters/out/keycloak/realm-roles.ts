@@ -14,9 +14,7 @@ import { offsetPages } from './offset-pages.js';
 
 export interface RealmRolesOptions {
   readonly audience: string;
-  /**
-   * The time limit for one read of all roles, in milliseconds (default: 2,000). After that, they are read page by page.
-   */
+  /** The time limit for one read of all roles, in milliseconds (default: 2,000). Then they are read page by page. */
   readonly allRolesTimeoutMs?: number;
 }
 
@@ -143,8 +141,7 @@ export class RealmRoles {
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // The token is fetched before the time limit of the read begins, so that a slow token isn't mistaken for a slow
-    // read.
+    // The token is fetched before the read's time limit begins, so that a slow token isn't mistaken for a slow read.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
@@ -170,10 +167,7 @@ export class RealmRoles {
     }
   }
 
-  /**
-   * The role that was created with this description, which is unique: a role of the same name that others created isn't
-   * returned.
-   */
+  /** The role with this description, which is unique: others may have created a role of the same name. */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
     // The names `.` and `..` can't be read by path, because they have a special meaning in a URL, encoded or not.
     const isDots = name === '.' || name === '..';

@@ -105,9 +105,7 @@ export class RealmSetup {
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /**
-   * The issuer of the realm's tokens as Keycloak reports it at `url`; at another address, it may report another one.
-   */
+  /** The issuer of the realm's tokens, as reported at Keycloak's `url`. Another address may report another issuer. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -185,10 +183,7 @@ export class RealmSetup {
     return `/users/${account.id}/role-mappings/clients/${management.id}`;
   }
 
-  /**
-   * Keycloak gives a default client scope only to clients created later, so Swagger UI's client is given the scope
-   * here.
-   */
+  /** Gives Swagger UI's client the default client scope, which Keycloak gives only to clients created later. */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
@@ -254,8 +249,8 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The role is given last, as the sign that the user is complete: if setting the password fails, the next run does
-    // it again.
+    // The role is given last, as the sign that the user is complete: the next run repeats a failed setting of the
+    // password.
     const given = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -6,10 +6,7 @@ export const ROLE_ATTRIBUTE = 'load_data_role';
 /** A client that Keycloak creates with each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
-/**
- * The rights of the service. It needs `manage-clients` because permissions are roles of a client, which the service
- * creates and adds to realm roles.
- */
+/** The service's rights: `manage-clients`, because it creates permissions, which are roles of a client. */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
@@ -31,8 +28,7 @@ export const newRealm = (realm: string) => ({
 });
 
 /**
- * The client that represents the API. Nobody logs in with it. Its `clientId` is the `aud` of tokens, and its roles are
- * the permissions.
+ * The API's client, with which nobody logs in: its `clientId` is the `aud` of tokens, its roles are the permissions.
  */
 export const API_CLIENT = { bearerOnly: true };
 

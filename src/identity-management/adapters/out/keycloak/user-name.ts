@@ -23,10 +23,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/**
- * Joins Keycloak's names to a display name, with a blank between them, unless the first name is so long that
- * `toKeycloakNames` may have split a display name there.
- */
+/** Joins Keycloak's names to a display name, with a blank, unless the first name is so long that one was split. */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

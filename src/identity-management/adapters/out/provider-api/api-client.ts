@@ -211,9 +211,7 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/**
- * Names a request in messages. Every second segment of the path is replaced by `…`, because it can come from a client.
- */
+/** Names a request in messages. Every second segment of the path becomes `…`, because it can come from a client. */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
@@ -230,10 +228,7 @@ const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
-/**
- * Whether the answer has the error code `insufficient_scope` (RFC 6750). A new token helps only if the scope was
- * granted after this token was issued.
- */
+/** Looks for the error code of RFC 6750. A new token helps only if the scope was granted after this one was issued. */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseAnswer(label: string, status: number, text: string): unknown {

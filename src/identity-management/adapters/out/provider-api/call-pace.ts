@@ -19,26 +19,17 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/**
- * The maximum number of calls in flight before the first answer reports the limits. Auth0's smallest plan allows two
- * calls per second.
- */
+/** The most calls in flight before an answer reports the limits. Auth0's smallest plan allows two per second. */
 const AT_FIRST = 2;
 const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
-/**
- * The longest assumed time for one token. It is short, because other processes share the bucket, and might take every
- * new token during longer pauses.
- */
+/** The most time assumed for one token: during longer pauses, other processes might take every new token. */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
 /** The longest pause after a 429, even if the provider's `Retry-After` is longer. */
 const MAX_ABSENCE_MS = 60_000;
-/**
- * How long a limit is remembered. By then the tenant may have another plan; if the limit still applies, its bucket is
- * full again.
- */
+/** A limit is remembered this long. By then the bucket is full again, or the tenant has another plan. */
 const FORGOTTEN_AFTER_MS = 60_000;
 /** Added to the `Date` header, which is rounded down to seconds. Half a second makes the average error smallest. */
 const HALF_A_SECOND_MS = 500;
@@ -138,10 +129,7 @@ export class CallPace {
     }
   }
 
-  /**
-   * The index of the call to release. One search finds an urgent or an old `begun` call, because urgent calls are
-   * always ahead of all others.
-   */
+  /** The next call in the queue. One search finds either kind, because urgent calls are ahead of all others. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
@@ -207,10 +195,7 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
   return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }
 
-/**
- * The time of an answer by the provider's clock, as in `x-ratelimit-reset`; by this machine's if there is no `Date`
- * header.
- */
+/** The time of an answer by the provider's clock (`Date` header, like `x-ratelimit-reset`), or else by this one's. */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');
   return Number.isNaN(second) ? Date.now() : second + HALF_A_SECOND_MS;

@@ -19,10 +19,7 @@ export abstract class Invitations {
     });
   }
 
-  /**
-   * Resolves when no mail is waiting or being sent. Waiting mails fail at once if the connections to the provider are
-   * closed.
-   */
+  /** Resolves when no mail is waiting or being sent. Without connections to the provider, all of them fail at once. */
   async close(): Promise<void> {
     await this.mails.run(() => undefined);
   }

@@ -14,9 +14,7 @@ export interface Place {
   readonly order: number;
   /** When the operation's first call entered the queue, by `performance.now()`. */
   readonly since: number;
-  /**
-   * Whether a call sent by this operation itself was answered, not with 429. True from the start unless it is `new`.
-   */
+  /** Whether a call sent by this operation itself was answered, not with 429. True from the start unless `new`. */
   hasBegun: boolean;
   readonly standing: Standing;
 }

@@ -2,9 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/**
- * The number of wrong secrets that aren't slowed down: enough for several clients with a wrong secret on one address.
- */
+/** Attempts are slowed down after this many wrong secrets: enough for several misconfigured clients on one address. */
 const MAX_FAILURES = 50;
 const PAUSE_MS = 100;
 const MAX_WAIT_MS = 2_500;

@@ -22,9 +22,6 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   }
 }
 
-/**
- * Whether a script in a browser sent the request. It gets no `WWW-Authenticate`, because the browser would show its own
- * login dialog instead of the answer.
- */
+/** A script gets no `WWW-Authenticate` header: the browser would show its own login dialog instead of the answer. */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';
