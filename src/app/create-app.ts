@@ -17,13 +17,13 @@ import { tracedInstances } from './traced-instances.js';
 export interface AppOptions extends AppParts {
   /**
    * The environment variables, by name. Default: those of the process, and for missing or empty ones those of the file
-   * `.env`. FILE_STORAGE and EVENTS_WEBHOOK_URL are ignored if that adapter is replaced; IDENTITY_PROVIDER, only if
+   * `.env`. FILE_STORAGE or EVENTS_WEBHOOK_URL is ignored if what it selects is replaced; IDENTITY_PROVIDER, only if
    * `authentication` is replaced too.
    */
   readonly environment?: Variables;
 }
 
-/** The variables that are ignored if an adapter is replaced. The adapter's other variables aren't read then. */
+/** The variables that are ignored if the adapter is replaced. */
 const VARIABLES = {
   fileStorage: ['FILE_STORAGE', 'AZURE_STORAGE_CONNECTION_STRING_FILE'],
   events: ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'],

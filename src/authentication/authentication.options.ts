@@ -3,8 +3,8 @@ import type { KeySetTimes } from './key-set.js';
 
 export interface AuthenticationOptions extends KeySetTimes {
   /**
-   * The exact `iss` of accepted tokens; a function if it is known only once the service listens. Its first result is
-   * kept.
+   * The exact `iss` of accepted tokens; a function if it is known only once the service listens. The function's first
+   * result is kept.
    */
   readonly issuer: string | (() => string);
   /**

@@ -124,7 +124,9 @@ export class KeySet {
     await this.#endOfCooldown;
   }
 
-  /** Fetches the keys again. Tokens whose key may still be used don't wait long for an issuer that doesn't answer. */
+  /**
+   * Fetches the keys again, unless that just failed. Waits at most half a second if the known key may still be used.
+   */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;

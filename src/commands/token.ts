@@ -29,7 +29,7 @@ Examples:
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
-/** The maximum length of a token, in characters, so that it fits into the 16 KiB of headers with the others. */
+/** The maximum length of a token, in characters. All headers of a request together must fit into 16 KiB. */
 const MAX_LENGTH = 15_000;
 
 interface TokenArguments {

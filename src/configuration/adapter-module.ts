@@ -10,7 +10,7 @@ export type AdapterVariable = (typeof VARIABLES)[number];
 export interface AdapterModule {
   readonly adapter: 'module';
   readonly variable: AdapterVariable;
-  /** A path (absolute, or relative to the working directory and beginning with `./` or `../`), or a package's name. */
+  /** The path (absolute, or relative to the working directory and beginning with `./` or `../`) or package name. */
   readonly specifier: string;
   /** All variables that are set and not empty, with secrets in place of the paths of their files. */
   readonly variables: Variables;

@@ -48,7 +48,7 @@ export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: strin
     context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
   }
   // `origin` has the domain in lower case, as Auth0 writes it into tokens. Without OIDC_ISSUER, the expected issuer is
-  // derived from this URL.
+  // derived from the returned URL.
   return new URL(urlOf(domain)).origin;
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 
-/** Each of these secrets may also be given as a file: the variable with the suffix `_FILE` has its path. */
+/** Variables that may also be given as a file: the variable with the suffix `_FILE` has the file's path. */
 const SECRETS = [
   'EMBEDDED_ADMIN_SECRET',
   'KEYCLOAK_CLIENT_SECRET',

@@ -84,7 +84,7 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
 
 const MAX_SHOWN = 80;
 
-/** A URL with `@`, `?` or `#` may contain a password or a key. The path of a webhook's URL often is a key. */
+/** Decides by the name (a webhook's URL often is a key), and by `@`, `?` or `#`, as in a URL with a password or key. */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
 

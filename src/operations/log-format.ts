@@ -2,7 +2,7 @@ import type { PrettyOptions } from 'pino-pretty';
 
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
 
-/** The form of log lines on a terminal. The line of a request begins with its method, path, status and duration. */
+/** The form of log lines on a terminal. The message of a request begins with its method, path, status and duration. */
 export const PRETTY = {
   singleLine: true,
   ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
@@ -23,7 +23,7 @@ export const withoutCustomers = (text: string): string => text.replace(/customer
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
-/** Only the listed members of an error are logged, because others may contain data from a client or a provider. */
+/** Logs name, message, code, stack and cause of an error. Other members may contain data of a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;

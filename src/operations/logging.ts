@@ -91,8 +91,8 @@ function isSuccess(message: unknown): boolean {
 }
 
 /**
- * Lines are collected up to this length: writing each by itself took 8 % of the time of a small upload. A crash can
- * lose the collected lines.
+ * Lines are collected up to this many characters, or for 100 ms: writing each by itself took 8 % of the time of a small
+ * upload. A crash can lose the collected lines.
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
@@ -173,7 +173,7 @@ class LogOutput {
     return true;
   }
 
-  /** Writes the last lines at the exit, except bytes that are being written: the process waits for that write. */
+  /** Writes the last lines at the exit, within a second. Skips bytes in flight: the process waits for that write. */
   private end(): void {
     if (this.isWriting) this.bytes = EMPTY;
     const latest = performance.now() + END_TIMEOUT_MS;

@@ -2,7 +2,7 @@ import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
 interface Client {
-  /** The requests in the window, by second, oldest first. Seconds without requests are left out. */
+  /** The client's requests in the window, by second, oldest first. Seconds without requests are left out. */
   readonly seconds: { readonly second: number; requests: number }[];
   requests: number;
   blockedUntil?: number;
@@ -18,7 +18,7 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
  * the client.
  */
 export class RequestCounts implements ThrottlerStorage {
-  /** Clients with a request in this period; `earlier` has those of the one before. It is no shorter than the window. */
+  /** Clients with requests in this period; `earlier`: in the one before. A period is no shorter than the window. */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();
   private periodEndsAt = 0;

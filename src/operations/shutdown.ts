@@ -108,7 +108,7 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   clearInterval(sweep);
 }
 
-/** Closes unused connections. Those that have never sent anything are separate: Node doesn't count them as idle. */
+/** Closes unused connections. Node doesn't count one that has never sent anything as idle, so it is destroyed here. */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -13,8 +13,8 @@ const IDLE_UTILIZATION = 0.01;
  * have gone. Every ten seconds, looks for two kinds of memory:
  *
  * - Unused objects and buffers. V8 frees them when the process allocates much else, which an idle process never does.
- * So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest; and once after the start,
- * because a start leaves some 20 MiB of garbage.
+ * So garbage is collected when the process is idle: once after the start, which leaves some 20 MiB of garbage, and when
+ * V8 has 16 MiB more than at its lowest.
  * - Free memory that glibc keeps between pieces in use. So malloc_trim(3) is called, in a thread of its own, after each
  * collection, and if the process has 16 MiB more outside V8 than at its lowest.
  *

@@ -23,8 +23,8 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 }
 
 /**
- * Generates the OpenAPI 3.1 document of the API. Removes answers that can't occur with this configuration, such as 429
- * without a rate limit, and the security scheme of open uploads.
+ * Generates the OpenAPI 3.1 document of the API. Removes some answers that can't occur with this configuration, such as
+ * 429 without a rate limit. Open uploads need no token there.
  */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;

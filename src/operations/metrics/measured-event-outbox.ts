@@ -31,8 +31,8 @@ export class MeasuredEventOutbox extends EventOutbox {
   }
 
   /**
-   * Notes a failure of `wait`, although the port forbids one. The delivery of events ends with it, so `next`, which
-   * would fail too, isn't called again.
+   * Notes a failure, although the port forbids `wait` to fail: the delivery of events then ends, so `next` isn't called
+   * again and can't note it.
    */
   override wait(signal: AbortSignal): Promise<void> {
     return this.noteFailure(() => this.outbox.wait(signal));

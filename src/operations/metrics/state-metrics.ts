@@ -88,7 +88,7 @@ export class StateMetrics {
     });
   }
 
-  /** Callers share a measurement in progress, so that both gauges have values for the same directories. */
+  /** Callers share a measurement in progress, so that the gauges of free space and size have the same directories. */
   private volumes(): Promise<readonly Volume[]> {
     this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
     return this.measuring;

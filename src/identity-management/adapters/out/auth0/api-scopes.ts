@@ -12,7 +12,7 @@ const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
-/** A list of scopes that is older is read again before it is extended and written back: others may have changed it. */
+/** A list of scopes older than this is read again before it is extended and written: others may have changed it. */
 const FRESH_MS = 200;
 
 /**
@@ -46,8 +46,7 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.changes.run(async () => {
-      // The list was read before the wait for other changes, so it must be recent, and no write may have finished
-      // since.
+      // The list was read before the wait for other changes, so it must be recent, and no write may have ended since.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });

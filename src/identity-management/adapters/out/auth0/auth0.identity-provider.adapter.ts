@@ -26,7 +26,7 @@ import { usersByCreation } from './users-by-creation.js';
 export interface Auth0Options extends Auth0Connection {
   readonly audience: string;
   readonly connection: string;
-  /** The application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
+  /** The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
   readonly invitationClientId?: string | undefined;
   /** How long a health check without problems is cached, in milliseconds (default: 10,000). */
   readonly wellForMs?: number;
@@ -112,7 +112,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // The name is invalid, or comes from another source, such as Google, and can be changed only there.
+      // 400: the name is invalid, or comes from another source, such as Google, and can be changed only there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -180,7 +180,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
-    // Without these flags, Auth0 would send a verification mail at once, although the user has no roles yet.
+    // Without `verify_email: false`, Auth0 would send a verification mail at once, although the user has no roles yet.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
     const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });

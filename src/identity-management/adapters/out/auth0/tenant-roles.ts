@@ -86,7 +86,7 @@ export class TenantRoles {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // Deletions during the listing may have moved a few roles to a page that was read. These are read one by one.
+      // Deletions may have moved roles to a page that was read. Up to five missing roles are read with one call each.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertTenantRole(roleId, operation)));

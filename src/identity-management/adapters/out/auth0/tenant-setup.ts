@@ -27,7 +27,7 @@ export interface TenantSetupOptions {
   readonly baseUrl: string;
   /** The PUBLIC_URL of the service. If undefined, an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** The service's client id. An application without a client id is found, or created, by its fixed name. */
+  /** The client id of the service's application. If undefined, that is found, or created, by its fixed name. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };

@@ -15,10 +15,10 @@ export const SERVICE_SCOPES = [
   'update:resource_servers',
 ] as const;
 
-/** Without AUTH0_CLIENT_ID, the set-up finds the service's application by this name, or creates it. */
+/** The name by which the set-up finds the service's application, or creates it, if AUTH0_CLIENT_ID isn't set. */
 export const SERVICE_NAME = 'load-data-service';
 
-/** Without SWAGGER_UI_CLIENT_ID, the set-up finds Swagger UI's application by this name, or creates it. */
+/** The name by which the set-up finds Swagger UI's application, or creates it, if SWAGGER_UI_CLIENT_ID isn't set. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
@@ -37,7 +37,7 @@ export const newApi = (audience: string) => ({
   scopes: PERMISSIONS.map((value) => ({ value })),
 });
 
-/** The service's application. A new one gets only this grant type; an existing one keeps others. */
+/** The service's application. A new one gets only the grant type `client_credentials`; an existing one keeps others. */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
   oidc_conformant: true,
@@ -45,7 +45,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** Swagger UI's application. A new one gets only this grant type; an existing one keeps others. */
+/** Swagger UI's application. A new one gets only the grant type `authorization_code`; an existing one keeps others. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,

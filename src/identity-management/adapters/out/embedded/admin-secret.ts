@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
-/** A secret of at least 16 visible ASCII characters: all clients encode them correctly, and 16 are hard to guess. */
+/** At least 16 visible ASCII characters: all clients encode them correctly, and 16 random ones can't be guessed. */
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**

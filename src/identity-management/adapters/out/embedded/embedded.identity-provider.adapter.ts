@@ -180,7 +180,7 @@ function removeUser(statements: Statements, userId: string): void {
   statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
 }
 
-/** Gives a user distinct roles. Uses one statement, because thousands of statements would block the event loop. */
+/** Gives a user roles, whose ids must be distinct, in one statement: thousands would block the event loop. */
 function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
   if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
   // An assignment that exists already is updated, so that `changes` counts each role that exists.

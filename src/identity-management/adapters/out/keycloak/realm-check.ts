@@ -25,8 +25,8 @@ const CLAIMS = z.object({
 });
 
 /**
- * Checks what the service needs in a realm, as far as its rights allow, with a new token. If OIDC_ISSUER is set, a
- * token with another issuer is only a warning, because Keycloak may have one issuer per address.
+ * Checks what the service needs in a realm, as far as the service's rights allow, with a new token. If OIDC_ISSUER is
+ * set, a token with another issuer is only a warning, because Keycloak may have one issuer per address.
  *
  * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */

@@ -23,9 +23,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/**
- * Invites new users with mails that Keycloak sends. Logs once while there are none, because there is no mail server.
- */
+/** Invites new users with mails from Keycloak. Sends none, and logs that once, while the realm has no mail server. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private loggedProblem: string | undefined;

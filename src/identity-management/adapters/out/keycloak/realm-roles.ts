@@ -167,9 +167,9 @@ export class RealmRoles {
     }
   }
 
-  /** The role with this description, which is unique: others may have created a role of the same name. */
+  /** The role with this name and description. Others may have created one of the same name with another description. */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
-    // The names `.` and `..` can't be read by path, because they have a special meaning in a URL, encoded or not.
+    // Roles called `.` or `..` can't be read by path: these names have a special meaning in a URL, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);

@@ -6,7 +6,7 @@ export const ROLE_ATTRIBUTE = 'load_data_role';
 /** A client that Keycloak creates with each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
-/** The service's rights: `manage-clients`, because it creates permissions, which are roles of a client. */
+/** The service's rights. It needs `manage-clients` because the permissions that it creates are roles of a client. */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
@@ -27,9 +27,7 @@ export const newRealm = (realm: string) => ({
   },
 });
 
-/**
- * The API's client, with which nobody logs in: its `clientId` is the `aud` of tokens, its roles are the permissions.
- */
+/** The API's client. Nobody logs in with it. Its `clientId` is the `aud` of tokens, its roles are the permissions. */
 export const API_CLIENT = { bearerOnly: true };
 
 export const SERVICE_CLIENT = {

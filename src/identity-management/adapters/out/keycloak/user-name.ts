@@ -10,7 +10,7 @@ export interface KeycloakNames {
 
 /**
  * Splits a display name into Keycloak's first and last name. The last name is only the part that doesn't fit in the
- * first name, so that the full name that Keycloak joins of both is normally the same text.
+ * first name, so that the full name that Keycloak makes of both is normally the same text.
  *
  * @throws InvalidIdentityValue when the display name doesn't fit in both.
  */
@@ -23,7 +23,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/** Joins Keycloak's names to a display name, with a blank, unless the first name is so long that one was split. */
+/** Joins Keycloak's names to a display name, with a blank unless the first name is as long as that of a split name. */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

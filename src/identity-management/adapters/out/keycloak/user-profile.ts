@@ -103,8 +103,8 @@ const GIVEN = ['username', 'email', 'firstName'];
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // Keycloak refuses the service's new users without an attribute that is required from administrators, as the service
-  // is.
+  // The service acts as an administrator, so Keycloak refuses its new users if they lack an attribute that is required
+  // from administrators.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
   // A requirement for users themselves is no defect, except of the last name, which the service's users often lack.
   if (!isFatal && name !== 'lastName') return [];

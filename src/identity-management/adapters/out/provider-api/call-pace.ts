@@ -24,7 +24,10 @@ const AT_FIRST = 2;
 const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
-/** The most time assumed for one token: during longer pauses, other processes might take every new token. */
+/**
+ * The longest pause for one token, or after a 429 without `Retry-After`: in a longer one, others might take each new
+ * token.
+ */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
 /** The longest pause after a 429, even if the provider's `Retry-After` is longer. */
@@ -129,7 +132,7 @@ export class CallPace {
     }
   }
 
-  /** The next call in the queue. One search finds either kind, because urgent calls are ahead of all others. */
+  /** One search finds an urgent call or a `begun` one that waits long, because urgent calls are ahead of all others. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
@@ -195,7 +198,7 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
   return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }
 
-/** The time of an answer by the provider's clock (`Date` header, like `x-ratelimit-reset`), or else by this one's. */
+/** The time of an answer by the provider's clock (`Date`), as `x-ratelimit-reset`, or else by this machine's. */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');
   return Number.isNaN(second) ? Date.now() : second + HALF_A_SECOND_MS;

@@ -1,8 +1,8 @@
 export interface Change {
-  /** Printed by the set-up, for example `+ client load-data-api`: `+` adds something, `~` changes something. */
+  /** A line that the set-up prints, such as `+ client load-data-api`: `+` adds something, `~` changes something. */
   readonly text: string;
   readonly make: () => Promise<unknown>;
-  /** Shown by the set-up after the change was made. May contain a secret, such as a first password. */
+  /** A text that the set-up shows after the change was made. May contain a secret, such as a first password. */
   readonly note?: () => Promise<string>;
 }
 

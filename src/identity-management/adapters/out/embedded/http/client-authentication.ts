@@ -37,7 +37,7 @@ export class ClientAuthentication {
   }
 }
 
-/** The id and secret in the header (RFC 6749, section 2.3.1); empty if it is malformed or has another scheme. */
+/** The id and secret in an Authorization header (RFC 6749, section 2.3.1); empty if the header has another form. */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
   const colon = pair.indexOf(':');
