@@ -56,7 +56,7 @@ class AccessTokenStrategy extends Strategy {
         jwtFromRequest: bearerToken,
         secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => { void provideKey(token, done); },
         algorithms: [...ALGORITHMS],
-        audience: [audience], // In an array, because an empty string would disable the check of the audience.
+        audience: [audience], // The audience is in an array, because an empty string would disable its check.
       },
       (claims: Claims, done: VerifiedCallback) => {
         try {

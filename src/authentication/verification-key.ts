@@ -37,7 +37,7 @@ function verificationKey(jwk: JWK): VerificationKey | undefined {
     const bits = key.asymmetricKeyDetails?.modulusLength;
     return bits !== undefined && bits < MIN_RSA_BITS ? undefined : { key, algorithm };
   } catch {
-    return undefined; // One key that Node doesn't support must not make the other keys unusable.
+    return undefined; // A key that Node doesn't support is skipped, so that the other keys can be used.
   }
 }
 

@@ -24,7 +24,7 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 
 /**
  * Generates the OpenAPI 3.1 document of the API. Removes some answers that can't occur with this configuration, such as
- * 429 without a rate limit. Open uploads need no token there.
+ * 429 without a rate limit. If uploads are open, the document requires no token for them.
  */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;

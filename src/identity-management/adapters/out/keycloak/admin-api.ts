@@ -37,7 +37,7 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
   [/^(Role not found|Could not find role)/, RoleNotFound],
 ];
 
-/** Returns `UserNotFound` or `RoleNotFound` for a 404 that names one as missing, otherwise a general error. */
+/** Returns `UserNotFound` or `RoleNotFound` for a 404 that names one as missing, otherwise a `ProviderError`. */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;

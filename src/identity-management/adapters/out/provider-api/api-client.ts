@@ -228,9 +228,7 @@ const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
-/**
- * Looks for `insufficient_scope` (RFC 6750). A new token helps only if the scope was granted after the old one's issue.
- */
+/** Finds `insufficient_scope` (RFC 6750). A new token helps only if the scope was granted after this one was issued. */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseAnswer(label: string, status: number, text: string): unknown {
