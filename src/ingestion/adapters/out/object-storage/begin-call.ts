@@ -5,21 +5,21 @@ const MAX_TURN_MS = 5;
 
 type Queue = (() => void)[];
 const single: Queue = [];
-/** The non-empty queues of jobs (`asJob`), in the order in which they begin their next calls. */
+/** The queue of each job (`asJob`) with waiting calls, in the order in which the jobs begin their next calls. */
 const jobs: Queue[] = [];
 const currentJob = new AsyncLocalStorage<Queue>();
 let hasBegun = false;
 
 /**
- * Runs work that makes hundreds of calls to a store at once, such as listing a page of uploads. Calls outside of jobs,
- * such as those of an upload, don't wait until all of these have begun.
+ * Runs work that makes hundreds of calls to a store at once, such as listing a page of uploads, as a job. Calls outside
+ * of jobs, such as those of an upload, don't wait until all calls of the jobs have begun.
  */
 export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => currentJob.run([], work);
 
 /**
- * Resolves when a call to a store may begin. One iteration of the event loop begins at most four calls, all within 5 ms
- * of the first, because a store's SDK needs about a millisecond of processor time to begin a call, and several in a
- * process that has just started.
+ * Resolves when a call to a store may begin. Each iteration of the event loop begins at most four calls, within 5 ms,
+ * so that it isn't blocked for long: to begin a call, a store's SDK needs about a millisecond of processor time, and
+ * several in a process that has just started.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
@@ -38,7 +38,7 @@ function beginCalls(): void {
     const next = (begun === 0 ? nextOfJobs() : undefined) ?? single.shift() ?? nextOfJobs();
     next?.();
     begun += 1;
-    // The SDK begins a call in microtasks. Callbacks of `nextTick` run only when no microtask is left.
+    // The SDK begins a call in microtasks. A `nextTick` callback set in a microtask runs when none is left.
     queueMicrotask(() => {
       process.nextTick(() => {
         if (isAnyWaiting() && begun < MAX_CALLS && performance.now() < end) beginNext();

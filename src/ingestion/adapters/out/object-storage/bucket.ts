@@ -6,11 +6,11 @@ export type { ByteRange };
 export interface ReadObject {
   readonly bytes: Buffer;
   /**
-   * Identifies the content for `replace`. Different bytes have different versions. Writing the same bytes again may
-   * give the same version.
+   * The object's version, to which `replace` can limit a write. Different contents of an object have different
+   * versions. Writing the same bytes again may give the same version.
    */
   readonly version: string;
-  /** Since the object was written, by the store's clock. */
+  /** Time since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
@@ -23,21 +23,23 @@ export interface ListedObject {
 const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * Returns `offsetMs`, the offset between two clocks, or 0 if the clocks differ by less than four minutes. A store's
- * times are whole seconds and arrive late, so a small offset can't be measured.
+ * Returns `offsetMs`, the offset between a store's clock and this machine's, or 0 if it is less than four minutes. A
+ * store's times are whole seconds and arrive late, so a small offset can't be measured.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
-/** A request that writes a longer object may take longer than the bucket's time-out, as long as bytes move. */
+/**
+ * The time-out of the bucket limits a whole write of up to this length. A longer one may take longer while bytes move.
+ */
 export const SHORT_BODY_BYTES = 1024 * 1024;
 
 /**
  * The operations that the object-storage adapter needs from a store. Keys are relative to the bucket's prefix.
  *
- * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as StoreSilentError when the store
- * makes no progress for the bucket's time-out. Listings, and iterators from `open`, throw their errors while they are
- * iterated. After most errors, the store may have carried out the operation, or may still do so later. A call repeats
- * its request where that is safe, and recognizes an object that its own earlier attempt wrote.
+ * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as StoreSilentError after the
+ * bucket's time-out. Listings, and iterators from `open`, throw their errors while they are iterated. After most
+ * errors, the store may have carried out the operation, or may still do so later. A call repeats its request where that
+ * is safe, and recognizes an object that its own earlier attempt wrote.
  */
 export abstract class Bucket {
   /**
@@ -47,14 +49,14 @@ export abstract class Bucket {
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970; this machine's time before the first answer. May be some
-   * seconds early.
+   * The time by the store's clock, in milliseconds since 1970; before the store's first answer, this machine's time.
+   * May be some seconds early.
    */
   abstract get storeTime(): number;
 
   /**
-   * The time to use for times that are stored, in milliseconds since 1970: this machine's, or the store's if the clocks
-   * differ by four minutes or more, so that a machine with a wrong clock stores right times too.
+   * The present time for all that is stored, in milliseconds since 1970: this machine's time, or the store's if the
+   * clocks differ by four minutes or more. So a machine with a wrong clock stores right times too.
    */
   get now(): number {
     return Date.now() + this.clockOffsetMs;
@@ -64,8 +66,8 @@ export abstract class Bucket {
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
   /**
-   * Writes an object; with `version`, only over this version. Resolves to the new version, or to undefined if nothing
-   * was written.
+   * Writes an object, or overwrites it; with `version`, only if the existing object has this version. Resolves to the
+   * new version, or to undefined if nothing was written.
    */
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
@@ -82,7 +84,7 @@ export abstract class Bucket {
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
-   * Opens an object of any size; undefined if it is missing. A caller that stops early must end the iterator.
+   * Opens an object of any size; undefined if it is missing. A caller that stops reading early must end the iterator.
    *
    * @param range the bytes to read (default: all). It may go beyond the object's end: only the bytes that exist are
    *   read.
@@ -122,8 +124,8 @@ export abstract class Bucket {
 }
 
 /**
- * Returns a function that says whether a key is greater, in byte order, than all keys that it was called with before.
- * The listings of some stores repeat a key, or a page.
+ * Returns a function that says whether a key is greater, in byte order, than all keys that the function was called with
+ * before. It drops repetitions: the listings of some stores repeat a key, or a page.
  */
 export function newKeys(): (key: string) => boolean {
   let last: Buffer | undefined;

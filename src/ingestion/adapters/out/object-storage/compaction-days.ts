@@ -10,11 +10,11 @@ import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
  */
 export const isClosed = (date: string, time: number): boolean => time >= endOf({ date }) + DAY_GRACE_MS;
 
-/** The closed ones (`isClosed`) of the last `count` UTC days before today, by the store's clock, newest first. */
+/** Of the last `count` UTC days before the store's today, those that ended at least ten minutes ago, newest first. */
 export const lastDays = ({ storeTime }: Bucket, count: number): string[] =>
   Array.from({ length: count }, (_, index) => dateAt(storeTime - (index + 1) * DAY_MS)).filter((date) => isClosed(date, storeTime));
 
-/** The closed days (`isClosed`) of the given kinds that have segments, even if these are empty. Default: all kinds. */
+/** The days with segments, even only empty ones, that ended ten minutes ago or earlier. Default: of all kinds. */
 export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] = UPLOAD_KINDS): AsyncGenerator<Day> {
   for (const kind of kinds) {
     for await (const directory of bucket.listDirectories(`uploads/kind=${kind}/`)) {
@@ -24,7 +24,7 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
   }
 }
 
-/** The days with a plan, a hold (compaction-plan.ts) or a damaged object in `compaction/`. */
+/** The days with a plan of compaction, a hold (`DayHold`) or a damaged object in `compaction/`. */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {
     const [, name, date] = /^compaction\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)$/.exec(key) ?? [];

@@ -6,14 +6,14 @@ import { type Day, directoryOf, parseName } from './segment-names.js';
 
 const PLAN = z.object({
   target: z.string(),
-  /** Keys, in the order in which the target contains their lines. */
+  /** The keys of the segments to merge, in the order in which the target (the merged segment) contains their lines. */
   sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
   bytes: z.number().int().positive(),
 });
 export type Plan = z.infer<typeof PLAN>;
 
 const HOLD = z.object({
-  /** The ids of the holders (`DayHold`): removals of uploads, and processes that deliver events. */
+  /** The ids of the `DayHold`s that share the hold: of removals of uploads, and of processes that deliver events. */
   removals: z.array(z.string()).min(1),
 });
 export type Hold = z.infer<typeof HOLD>;
@@ -21,12 +21,12 @@ export type Hold = z.infer<typeof HOLD>;
 export const NO_PLAN = Buffer.alloc(0);
 
 /**
- * A hold, or a plan whose target doesn't exist, counts as left by a crashed process if it wasn't written for this long,
- * by the store's clock.
+ * A hold on a day, or a plan of compaction whose target (the merged segment) doesn't exist, counts as left by a crashed
+ * process if it wasn't written for this long, by the store's clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
-/** The key of the object with a day's plan or hold. */
+/** The key of the object that contains a day's plan of compaction or the hold on the day. */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
 export interface DayPlan {
@@ -34,11 +34,11 @@ export interface DayPlan {
   readonly hold?: Hold;
   readonly isDamaged?: true;
   readonly version?: string;
-  /** Since the object was written, by the store's clock; 0 if it is missing. */
+  /** Time since the object of the plan or hold was written, by the store's clock; 0 if there is no such object. */
   readonly ageMs: number;
 }
 
-/** The object at the `planKey` of a day is damaged. It may have been a hold. */
+/** The object of a day's plan of compaction is damaged. It may also have been a hold on the day. */
 export class DamagedPlanError extends Error {
   constructor(day: Day) {
     super(`${planKey(day)} is no plan; nothing was done there.`);
@@ -46,7 +46,7 @@ export class DamagedPlanError extends Error {
   }
 }
 
-/** Reads the plan or the hold of a day. Throws errors of the bucket. */
+/** Reads the plan of compaction of a day, or the hold on it. Throws errors of the bucket. */
 export async function readDayPlan(bucket: Bucket, day: Day): Promise<DayPlan> {
   const found = await bucket.read(planKey(day));
   if (!found) return { ageMs: 0 };
@@ -68,14 +68,14 @@ export async function sizeOf(bucket: Bucket, key: string): Promise<number | unde
   return undefined;
 }
 
-/** Compaction removes the sources of a plan, so a damaged plan must not name anything else. */
+/** Whether a plan names only segments of its day: a damaged plan must not make compaction remove other objects. */
 function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isThere = (key: string): boolean => key.startsWith(directoryOf(day));
   const isOriginal = (key: string): boolean => parseName(day, key).origin === 'original';
   return isThere(target) && !isOriginal(target) && sources.every((key) => isThere(key) && isOriginal(key));
 }
 
-/** The keys of the segments that may still exist although compaction has copied their lines to the merged segment. */
+/** The keys of a day's segments that may still exist although compaction has copied their lines to another one. */
 export async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const { plan } = await readDayPlan(bucket, day);
   return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);

@@ -9,9 +9,11 @@ import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
-/** The writer of a younger segment may have got no answer from the store, and may still retry or undo the write. */
+/** The writer of a younger segment may still retry or undo its write, for lack of an answer. So it isn't merged yet. */
 const MIN_AGE_MS = 10 * MINUTE_MS;
-/** An idempotency key is kept for 24 hours, and its claim names the segment in this time. */
+/**
+ * At this age, a segment's idempotency key has expired: a key is kept for 24 hours, and its claim names the segment.
+ */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
 const MAX_TARGET_BYTES = 64 * MIB;
@@ -22,7 +24,7 @@ export interface PlannerOptions {
   readonly onRead?: () => void;
   /**
    * The keys of segments that were read, and can't be merged yet because of an `Idempotency-Key`. A later compaction
-   * that gets the same set doesn't read them again.
+   * that gets the same set doesn't read these segments again until it may merge them.
    */
   readonly waiting?: Set<string>;
 }
@@ -43,8 +45,8 @@ export interface MalformedSegment {
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver may have confirmed the events of only some of them. The event outbox
  *   remembers which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
- * - Segments with a line under an `Idempotency-Key`, until 25 hours after they were written and after the day has
- *   ended.
+ * - Segments with a line under an `Idempotency-Key`, until they are over 25 hours old and the day ended over 25 hours
+ *   ago.
  */
 export class CompactionPlanner {
   private readonly malformedByKey = new Map<string, MalformedSegment>();
@@ -64,8 +66,8 @@ export class CompactionPlanner {
   }
 
   /**
-   * Resolves to the next plan; undefined if no two segments can be merged now. Rejects with errors of the bucket, with
-   * the reason of the signal, and if the cursor of the event outbox is damaged.
+   * Resolves to the plan of the next merge; undefined if no two segments can be merged now. Rejects with errors of the
+   * bucket, with the reason of the signal, and if the cursor of the event outbox is damaged.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyConfirmed(this.bucket, this.day)) return undefined;
@@ -75,7 +77,7 @@ export class CompactionPlanner {
       const { origin, isSlow } = parseName(this.day, segment.key);
       if (origin === 'original') (isSlow ? slow : others).add(segment);
     }
-    // Listed after the segments: a marker is created before its segment, so a segment without one needs none any more.
+    // Markers are listed after the segments: a marker is created before its segment, so none still needed is missed.
     const marked = await markedUploads(this.bucket);
     return (await this.planOf(others.without(marked), false)) ?? this.planOf(slow.without(marked), true);
   }
@@ -97,8 +99,9 @@ export class CompactionPlanner {
   }
 
   /**
-   * The time is at least DAY_GRACE_MS after the end of the day, because names with earlier times are those of uploads.
-   * The store's time may be earlier than that, although the day was found to be over, if the store has several clocks.
+   * A new key for a merged segment. Its time is at least DAY_GRACE_MS after the end of the day, because segments of
+   * uploads have earlier times. The store's time may be earlier than that, although the day was found to be over, if
+   * the store has several clocks.
    */
   private newTarget(isSlow: boolean): string {
     const time = Math.max(this.bucket.storeTime, endOf(this.day) + DAY_GRACE_MS);
@@ -135,8 +138,8 @@ class Candidates {
   }
 
   /**
-   * Yields each segment once, in the order of the keys. The keys are ASCII, so their order as texts is that of their
-   * bytes.
+   * Yields the segments that aren't those of the given uploads, each once, in the order of the keys. Keys are ASCII, so
+   * their order as texts is that of their bytes.
    */
   *without(uploadIds: ReadonlySet<string>): Generator<ListedObject> {
     const once = () => [...new Map(this.segments.map((segment) => [segment.key, segment])).values()];

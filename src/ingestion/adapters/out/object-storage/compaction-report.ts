@@ -5,7 +5,7 @@ import type { CompactionRun } from './compaction-run.js';
 
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/** A report for a person: lines for what was done, left alone or failed, and a summary. */
+/** A report for a person: lines for segments merged, removed or left alone, and for failures, then a summary. */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';
@@ -34,7 +34,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   yield line(counts.join(', '));
 }
 
-/** A report for a script: a JSON object on a line for each day, malformed segment and failure, and for the summary. */
+/** A report for a script: a JSON object on a line for each day, malformed segment and failure, then for the summary. */
 export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
   for await (const outcome of run) {
     if ('error' in outcome) {

@@ -9,8 +9,8 @@ export interface CompactionFailure {
 }
 
 /**
- * Compacts days one after the other, then removes old claims. Yields the report of each day, or the failure of a step.
- * Can be iterated only once.
+ * Compacts days one after the other, then removes old claims of idempotency keys. Yields for each day its report or its
+ * failure, and then the failure to remove claims, if any. Can be iterated only once.
  */
 export class CompactionRun implements AsyncIterable<DayReport | CompactionFailure> {
   readonly totals = { sources: 0, targets: 0, bytes: 0, fences: 0, claims: 0, malformed: 0, underWay: 0, failed: 0 };

@@ -32,8 +32,8 @@ export interface DayReport extends Day {
  * minutes ago by the store's clock. Otherwise, only reads the day's plan. Holds in memory at most 32 MiB of segments,
  * the parts of a target being sent, and the list of the day's segments.
  *
- * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. After
- * that, fences are removed, which keep a stalled process from creating its target. The steps:
+ * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. Fences,
+ * which keep a stalled process from creating its target, are removed after that time. The steps:
  *
  * 1. Create a plan at `compaction/kind=K/date=D`. It names the segments to merge, its sources, and the segment to
  *    create, its target. A process creates a plan only if none exists, and replaces only the version that it has read.
@@ -49,7 +49,7 @@ export interface DayReport extends Day {
  *
  * A plan whose target doesn't exist is dropped if a source is missing, if the total size of the sources has changed, or
  * if the receiver may have confirmed the events of only some segments of the day. First a fence (an empty object) is
- * created in place of its target, so that a process that stalled after it had read all sources can't create it.
+ * created in place of the target, so that a process that stalled after it had read all sources can't create the target.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
  * segment stalled for ten minutes before it retried the write.
@@ -58,8 +58,8 @@ export interface DayReport extends Day {
  * compaction from the day (stored-uploads/day-hold.ts). A process that takes a hold and finds a plan completes the plan
  * if its target exists, and otherwise ends it by a fence in place of the target.
  *
- * If a segment is merged before its writer overwrites it with a fence, because its uploads have failed, its lines stay
- * in the target.
+ * If uploads have failed, their writer overwrites their segment with a fence. If the segment was merged before, the
+ * lines of these uploads stay in the target.
  *
  * A target's name sorts after the names of its sources, so a listing that misses sources because they were just removed
  * still reaches the target.
@@ -118,7 +118,7 @@ class DayCompaction {
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) {
-          // Otherwise, a hold that a crashed process has left would bring compaction back to this day in every turn.
+          // An expired hold is emptied, or it would bring compaction back to this day in every turn.
           if (found.hold) await this.write(NO_PLAN, version);
           return true;
         }
@@ -133,9 +133,9 @@ class DayCompaction {
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The planner has checked this too. But before the plan was written, a process that delivers events may have
-      // taken and released a hold. In S3, the empty object that a hold leaves has the same version as the one before
-      // the hold.
+      // The planner has checked for partly confirmed events too. But before the plan was written, a process that
+      // delivers events may have taken and released a hold. In S3, the empty object that a hold leaves has the same
+      // version as the one before the hold.
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {

@@ -21,7 +21,7 @@ const DAYS = 7;
 /**
  * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts past days, and removes old
  * claims. Tries one to ten minutes after the start, and then about every hour. The jobs run at most once in 50 minutes,
- * on the one replica that takes the turn. A failure is logged as a warning, and the job is retried at the next turn.
+ * on the one replica that takes the turn. A failed job is logged as a warning, and retried at the next turn.
  */
 export class Compactor {
   private readonly job = new PeriodicJob(() => this.turn(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
@@ -38,7 +38,7 @@ export class Compactor {
     this.job.start(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
   }
 
-  /** Stops a compaction in progress at its next step; a later one continues it. Call it before the bucket is closed. */
+  /** Stops the jobs, a compaction at its next step; a later one continues it. Call it before the bucket is closed. */
   close(): Promise<void> {
     return this.job.close();
   }

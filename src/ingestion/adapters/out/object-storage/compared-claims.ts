@@ -11,13 +11,13 @@ const DIGEST_BYTES = 32;
 
 export interface ComparedClaims {
   /**
-   * The next comparison usually reads only segments written from then on. Milliseconds since 1970, by the store's
-   * clock.
+   * The next comparison of claims with index lines usually reads only segments that were written at this time or later,
+   * in milliseconds since 1970 by the store's clock.
    */
   readonly readUntil: number;
   /**
-   * By `claimNumber`: when the segment that needs the claim was written, in milliseconds since 1970 by the store's
-   * clock.
+   * When the segment that needs a claim was written, in milliseconds since 1970 by the store's clock. The keys of the
+   * map are the numbers of the claims (`claimNumber`).
    */
   readonly claims: Map<number, number>;
 }
@@ -25,15 +25,15 @@ export interface ComparedClaims {
 export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: new Map() });
 
 /**
- * The first 48 bits of the hash in a claim's key, which take less memory than the key. The probability that any two of
- * a million claims have the same number is about 1 in 500.
+ * The number of a claim: the first 48 bits of the hash in its key, which take less memory than the key. The probability
+ * that any two of a million claims have the same number is about 1 in 500.
  */
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 
 /**
- * Reads what `saveCompared` saved, without the claims of lines that are at least 24 hours old. Empty if nothing was
- * saved, and, with a warning, if the saved object is damaged or has a `readUntil` in the future. Throws errors of the
- * bucket.
+ * Reads the last saved result of a comparison of claims with index lines, without the claims of lines that are at least
+ * 24 hours old. Empty if nothing was saved, and, with a warning, if the saved object is damaged or has a `readUntil` in
+ * the future. Throws errors of the bucket.
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {
   const saved = await bucket.read(CLAIMS_COMPARED);
@@ -54,7 +54,7 @@ export async function readCompared(bucket: Bucket, logger: StorageLogger): Promi
   return { readUntil, claims };
 }
 
-/** Saves the result of a comparison for the next comparison of any process. Throws errors of the bucket. */
+/** Saves which claims the lines need, for the next comparison of any process. Throws errors of the bucket. */
 export async function saveCompared(bucket: Bucket, { readUntil, claims }: ComparedClaims): Promise<void> {
   const records = Buffer.alloc(RECORD_BYTES * (1 + claims.size));
   records.writeUIntBE(readUntil, 0, NUMBER_BYTES);

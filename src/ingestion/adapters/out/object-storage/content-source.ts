@@ -8,11 +8,11 @@ interface Concluded {
 }
 
 /**
- * The bytes of an upload's file on their way to the bucket. They end only after `conclude` has resolved, because the
- * bucket makes the file visible as soon as they end.
+ * The bytes of an upload's file on their way to the bucket. Their end is held back until the callback `conclude` has
+ * resolved, because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** True once the iteration has thrown. Stays false if only the bucket's write has failed. */
+  /** True once the iteration of the bytes has thrown. Stays false if only the bucket's write of the file has failed. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;

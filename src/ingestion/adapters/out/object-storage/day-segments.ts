@@ -4,8 +4,8 @@ import { MARKERS } from './keys.js';
 import { type Day, directoryOf, uploadIdIn } from './segment-names.js';
 
 /**
- * Lists all objects in the directory of a day's segments, also empty and foreign ones, in the order of their keys.
- * Throws errors of the bucket, and the reason of the signal.
+ * Lists all objects in the directory of a day's segments, in the order of their keys, including empty ones and those
+ * with foreign names. Throws errors of the bucket, and the reason of the signal.
  */
 export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): AsyncGenerator<ListedObject> {
   const turns = new Turns();
