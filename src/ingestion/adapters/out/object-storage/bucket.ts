@@ -28,9 +28,7 @@ const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
-/**
- * The time-out of the bucket limits a whole write of up to this length. A longer one may take longer while bytes move.
- */
+/** The bucket's time-out limits a whole write of up to this length. A longer one may take longer while bytes move. */
 export const SHORT_BODY_BYTES = 1024 * 1024;
 
 /**

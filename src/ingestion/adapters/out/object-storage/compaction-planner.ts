@@ -11,9 +11,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uplo
 const MIB = 1024 * 1024;
 /** The writer of a younger segment may still retry or undo its write, for lack of an answer. So it isn't merged yet. */
 const MIN_AGE_MS = 10 * MINUTE_MS;
-/**
- * At this age, a segment's idempotency key has expired: a key is kept for 24 hours, and its claim names the segment.
- */
+/** A segment's idempotency key has expired at this age: a key is kept for 24 hours, and its claim names the segment. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
 const MAX_TARGET_BYTES = 64 * MIB;

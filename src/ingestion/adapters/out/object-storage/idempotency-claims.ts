@@ -32,7 +32,7 @@ const CLAIM = z.object({
    */
   kept: z.boolean().optional(),
   /**
-   * True if the upload's line doesn't exist and can't appear any more. The next upload can then take over the claim.
+   * True if the upload's index line doesn't exist and can't appear any more. The next upload can then take the claim.
    */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
@@ -49,18 +49,18 @@ export type Claim = Readonly<z.infer<typeof CLAIM>>;
 /** Serializes a claim as the content of its object. */
 export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 
-/** The claim of an upload whose index line exists. It says `kept`, which is final. */
+/** The claim of an upload whose index line exists. It says `kept`, so that no process undoes the upload. */
 export const keptClaim = (upload: Upload): Claim =>
   ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
 
-/** Replaces the claim of a removed upload, and says nothing about the upload. */
+/** The content that replaces the claim of a removed upload. It says nothing about the upload. */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
  * Frees the claim at `key` of an upload whose index line was removed: the next upload under the same idempotency key
- * can take it. Does nothing if another upload has the claim. Throws errors of the bucket, and an Error if other
+ * can take the claim. Does nothing if another upload has it. Throws errors of the bucket, and an Error if other
  * processes change the claim five times in a row.
  */
 export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
@@ -99,14 +99,14 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * written. Before another upload takes over such a claim, an empty object is created in place of the segment, so that a
  * process that was only stalled can no longer write it. If the upload's own process doesn't know whether the line
  * exists, it writes `failed` to the claim. A process that answers a repeated request writes `kept`. The first of these
- * writes decides.
+ * two writes decides.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line of the last 24 hours has the scope,
- * another upload can take the claim once its object is older than a minute. By then, an upload in progress, which
- * renews its claim every 15 s, has noticed the damage and fails, unless it was already writing its line.
+ * another upload can take the claim once the claim's object is older than a minute. By then, an upload in progress,
+ * which renews its claim every 15 s, has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
-  /** Only one search for the line of a damaged claim runs at a time: it may read thousands of segments. */
+  /** Whether a search for a damaged claim's line runs: only one at a time, as it may read thousands of segments. */
   private isSearching = false;
 
   constructor(
@@ -118,7 +118,7 @@ export class IdempotencyClaims {
 
   /**
    * Stores an upload by calling `keep`. If the idempotency scope already has an upload, calls `read` instead, which
-   * reads the repeated request to its end, and returns the receipt of the stored upload if both requests are the same.
+   * reads the repeated request to its end. Resolves to the receipt of the stored upload if both requests are the same.
    *
    * @param own the claim to write if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
@@ -168,8 +168,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * A request to write the claim `own` has failed, so this claim may exist, or may still appear. If there is no claim,
-   * a freed one is written, so that `own` can't appear.
+   * Frees a claim, `own`, whose write has failed: it may exist, or may still appear. If there is no claim, writes a
+   * freed one, so that `own` can't appear any more.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = claimBytes({ ...own, free: true });
@@ -213,7 +213,7 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // Counted from when the segment was written, by the store's clock, because the clocks of replicas differ.
+    // The 24 hours begin when the segment was written, by the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);

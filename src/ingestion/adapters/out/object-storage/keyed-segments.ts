@@ -16,15 +16,15 @@ const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIO
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 export interface KeyedSegment extends FoundLine {
-  /** Since the segment was written, by the store's clock. */
+  /** Time since the segment was written, by the store's clock. */
   readonly ageMs: number;
 }
 
 /**
- * Finds the upload of an idempotency scope in the index lines, because its claim is damaged. Undefined if no segment
- * that was written in the last 24 hours by the store's clock has the scope. Throws errors of the bucket.
+ * Finds the upload of an idempotency scope whose claim is damaged, in the index lines. Undefined if no segment that was
+ * written in the last 24 hours, by the store's clock, has the scope. Throws errors of the bucket.
  *
- * Compaction doesn't move these lines during the search: it merges no segment with such a key in the first 25 hours.
+ * Compaction doesn't move such lines during the search: it merges no segment with such a key in the first 25 hours.
  */
 export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedSegment | undefined> {
   for await (const [{ key: segment }, object] of readListed(bucket, youngSegments(bucket, kind))) {
@@ -35,8 +35,8 @@ export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: 
 }
 
 /**
- * The upload with an idempotency key in a segment with one line; undefined for any other segment. All idempotency keys
- * in segments with several lines are older than 24 hours.
+ * The upload of a segment with only one line, if it has an idempotency key; undefined for any other segment.
+ * Idempotency keys in segments with several lines are all older than 24 hours.
  */
 export async function keyedUpload(segment: string, bytes: Buffer): Promise<Upload | undefined> {
   if (!bytes.includes(KEY_MEMBER)) return undefined;

@@ -4,13 +4,13 @@ import { createHash } from 'node:crypto';
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
 /**
- * Key prefix of the markers. A marker names an unfinished upload with a file, or an unfinished removal of uploads, so
- * that a sweeper can settle it after a crash.
+ * Key prefix of the markers. A marker names an unfinished upload with a file, or unfinished removals of uploads, so
+ * that a sweeper can settle them after a crash.
  */
 export const MARKERS = 'staging/';
 /**
- * A longer object below MARKERS is left alone. A marker of a removal names up to 1,000 uploads, and takes up to 2.5 KB
- * for each.
+ * Longer objects below MARKERS are left alone. The marker of a removal names up to 1,000 uploads, and takes up to 2.5
+ * KB for each.
  */
 export const MAX_MARKER_BYTES = 4 * 1024 * 1024;
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
@@ -33,7 +33,7 @@ export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 export const FENCE = Buffer.alloc(0);
 
 export const HEALTH = 'health';
-/** Used to check the rights to read, list and remove. Usually no object has this key. */
+/** The key with which the rights to read, list and remove objects are checked. Usually no object has this key. */
 export const HEALTH_RIGHTS = 'health-rights';
-/** Names the store whose uploads are being moved, or were moved, to this bucket. */
+/** The key of the object that names the store whose uploads are being moved, or were moved, to this bucket. */
 export const MOVE = 'move';

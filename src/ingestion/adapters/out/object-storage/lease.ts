@@ -26,7 +26,7 @@ export class Lease<Content extends LeaseContent> {
   private readonly writes = new OneAtATime();
   private isHeld = true;
   private isLost = false;
-  /** The contents of writes that failed or are in progress: the store may have carried out any of them. */
+  /** The contents of the object's writes that failed or are in flight: the store may have carried out any of them. */
   private readonly doubtful = new Set<string>();
 
   constructor(
@@ -37,7 +37,7 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // Harmless: a process that considers this one crashed puts a fence in place of the missing segment.
+        // A failed renewal is harmless: a process that takes over puts a fence in place of the missing segment.
       });
     }, RENEW_EVERY_MS).unref();
   }
@@ -69,7 +69,7 @@ export class Lease<Content extends LeaseContent> {
   /**
    * Ends the lease, then writes its content once more, with a verdict on the upload, such as `failed: true`.
    *
-   * @returns false if nothing was written, because another process has already replaced or removed the object.
+   * @returns false if nothing was written, because another process has already replaced or removed the lease's object.
    * @throws an error of the bucket; `endWith` can then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {

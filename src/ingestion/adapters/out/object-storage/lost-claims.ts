@@ -12,7 +12,7 @@ import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 
 const MAX_WAIT_MS = 2_000;
-/** Long, because each attempt may read all segments of a day. */
+/** The longest pause between retries. Long, because each may read all segments of the last 24 hours. */
 const MAX_PAUSE_MS = 5 * 60_000;
 
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
@@ -20,11 +20,11 @@ type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 /**
  * Finds claims that were removed, by a person or a lifecycle rule, although their idempotency keys haven't expired, and
  * rebuilds them from the index lines of the last 24 hours. An upload's claim is created before its line, and removed 25
- * hours later or more, so a line without a claim has lost it.
+ * hours later or more. So if a line of the last 24 hours has no claim, the claim was lost.
  *
- * Of the segments of the last 24 hours, a comparison reads only those that were written since the last saved comparison
- * (compared-claims.ts), or up to ten minutes before. If a claim is missing that only an older line needs, it reads all
- * of them again.
+ * Of the segments of the last 24 hours, a comparison of lines and claims reads only those that were written since the
+ * last saved comparison (compared-claims.ts), or up to ten minutes before. If a claim is missing that only an older
+ * line needs, it reads all segments again.
  */
 export class LostClaims {
   /**
@@ -91,8 +91,8 @@ export class LostClaims {
   }
 
   /**
-   * Lists the claims after the lines were read: a claim is created before its line, so only a claim that was removed
-   * can be missing.
+   * The needed claims that are missing. Claims are listed after the lines were read: each is created before its line,
+   * so only a removed claim can be missing.
    */
   private async lostOf({ claims }: NeededClaims): Promise<number[]> {
     if (claims.size === 0) return [];
@@ -111,7 +111,7 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds claims one by one until one was rebuilt, by this process or another one, and the others in parallel.
+   * Rebuilds lost claims one by one until one was rebuilt, by this process or another one, and the others in parallel.
    * Processes usually go in the same order, so only one of them rebuilds the first claim and logs a warning.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
@@ -143,7 +143,7 @@ export class LostClaims {
     if ((await this.bucket.create(key, bytes)) === undefined) {
       return (await this.bucket.read(key))?.bytes.equals(bytes) ? 'rebuilt by another' : 'taken';
     }
-    // If the line is gone now, its removal may have looked for the claim before it was rebuilt, so it is freed here.
+    // If the line is gone now, its removal may have looked for the claim before the claim was rebuilt. So free it here.
     const left = await this.bucket.read(segment);
     if (left && (await keyedUpload(segment, left.bytes))) return 'rebuilt';
     await freeRemoved(this.bucket, key, upload.uploadId);

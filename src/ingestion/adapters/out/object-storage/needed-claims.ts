@@ -11,17 +11,17 @@ import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
 
 /**
- * A comparison also reads the segments that were written up to this long before the last saved one began: a store may
- * list a segment only some time after the time of writing that it reports.
+ * A comparison of lines and claims also reads the segments written up to this long before the last saved comparison
+ * began: a store may list a segment only some time after the time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
 const LONG_BYTES = 64 * 1024;
-/** The upload's id ends within this many bytes from the beginning of its line. */
+/** In an index line, the upload's id ends within this many bytes from the beginning of the line. */
 const BEGIN_BYTES = 64;
 
 export interface NeededClaims extends ComparedClaims {
-  /** By `claimNumber`. Contains only segments that this comparison has read. */
+  /** The segment whose line needs a claim, by the claim's number (`claimNumber`): only segments read this time. */
   readonly segments: ReadonlyMap<number, string>;
   readonly hasSegments: boolean;
 }
@@ -33,7 +33,7 @@ export function claimOf(upload: Upload | undefined): string | undefined {
 }
 
 /**
- * Finds the claims that the index lines of the last 24 hours need. Reads only segments that were written at
+ * Finds the claims that the index lines of the last 24 hours need. Reads only segments that were written at the time
  * `earlier.readUntil` or later, and adds their claims to `earlier.claims`. Rejects with errors of the bucket, and with
  * the signal's reason.
  */
@@ -72,7 +72,8 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Uploads that share a new segment have no idempotency key. A segment of one upload has the id in its line as its name.
+ * Leaves out the long segments that uploads share, because these uploads have no idempotency key. An unshared segment
+ * is named after the id in its line.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

@@ -126,7 +126,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     return this.retries.size >= MAX_LEFT || this.log.isRefusing;
   }
 
-  /** Rejects if a call hangs, so that the next health check can begin a new probe. */
+  /** Checks the store. Rejects if a call hangs, so that the next health check can begin a new probe. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -152,8 +152,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Usually the key of the upload's own segment. For a slow upload, or one received on another UTC day, `announce`
-   * writes another key to its marker and claim.
+   * The key that the upload's own segment will have, unless the upload turns out to be slow, or is received on the next
+   * UTC day. Then `announce` writes another key to the upload's marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(this.bucket.now) });
@@ -229,8 +229,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Usually waits for the first attempt to free the key, so that the client can use it again as soon as it gets the
-   * response.
+   * Frees the idempotency key of a failed upload. Waits for the first attempt, except after a failure of the storage,
+   * so that the client can use the key again as soon as it gets the response.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -238,9 +238,9 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Undoes an upload whose requests the store may have carried out, or may carry out later. First the claim decides: if
-   * a repeated request was answered with the upload's receipt, the upload stays. Then the marker decides in the same
-   * way: if a sweeper found the line, the upload stays.
+   * Undoes, in the background, an upload whose requests the store may have carried out, or may carry out later. First
+   * the claim decides: if a repeated request was answered with the upload's receipt, the upload stays. Then the marker
+   * decides: if a sweeper has found the upload's line, the upload stays.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<UploadMarker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
@@ -278,7 +278,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 }
 
-/** Must resolve before anything of the upload is visible. */
+/** Writes the key of an upload's segment to its marker and claim. Must resolve before the file or line is visible. */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<UploadMarker>)[]): Promise<string> {
   const segment = segmentOf(upload);
   await Promise.all(leases.map((lease) => lease.setSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));

@@ -2,8 +2,8 @@ import { observeEntries, type Observer } from '../../../../common/observer.js';
 import { Bucket, type ByteRange, type ListedObject, type ReadObject } from './bucket.js';
 
 /**
- * Passes each call on to another bucket, and reports it to an observer, except `close`. A listing is one call, which
- * lasts until the caller has used the last entry or stops reading. A call of `open` ends when the object is open.
+ * Passes each call on to another bucket, and reports it to an observer, except `close`. A listing counts as one call,
+ * which lasts until the caller has used the last entry or stops reading. A call of `open` ends when the object is open.
  */
 export class ObservedBucket extends Bucket {
   constructor(

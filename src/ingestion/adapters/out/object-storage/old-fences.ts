@@ -2,7 +2,7 @@ import type { Bucket } from './bucket.js';
 import { listSegments, markedUploads } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
-/** If a younger empty segment were removed, a late request of its writer could still create it with its lines. */
+/** After the removal of a younger empty segment, a late request of its writer could still create it, with its lines. */
 export const FENCE_AGE_MS = 24 * 60 * 60_000;
 
 export interface FenceRemovalOptions {

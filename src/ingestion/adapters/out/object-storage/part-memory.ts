@@ -3,22 +3,22 @@ import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../c
 const MIB = 1024 * 1024;
 const STEP_BYTES = 256 * 1024;
 const LOOK_EVERY_MS = 250;
-/** Idle memory doesn't count towards the memory budget. */
+/** The most memory that is kept for reuse. This memory doesn't count towards the memory budget. */
 const MAX_KEPT_BYTES = 16 * MIB;
 const KEPT_FOR_MS = 10_000;
 
 export interface PartBuffer {
   readonly isFull: boolean;
-  /** Must not be used after `release`. */
+  /** The content of the part. Must not be used after `release`. */
   readonly bytes: Buffer;
   /**
-   * Makes room for more bytes. Undefined if there is room now; otherwise resolves when there is room, or when the part
-   * was released.
+   * Makes room in the part for more bytes. Returns undefined if there is room now, and otherwise a promise that
+   * resolves when there is room or the part was released.
    */
   makeRoom(): Promise<void> | undefined;
   fill(chunk: Uint8Array): number;
   /**
-   * Gives the memory back. Idempotent.
+   * Gives the part's memory back. Idempotent.
    *
    * @param mayBeRead whether a failed request may still read the memory, which then isn't reused.
    */
@@ -28,7 +28,7 @@ export interface PartBuffer {
 /**
  * Memory for the parts of uploads to one bucket, taken from the process's memory budget. A part grows as bytes arrive.
  * While memory is short, a part waits until it gets all the memory up to its full length, so a part that has waited
- * once can be filled and sent. Memory that was idle for ten seconds is returned to the operating system.
+ * once can be filled and sent. Memory that was idle for about ten seconds is returned to the operating system.
  */
 export class PartMemory {
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];

@@ -1,7 +1,7 @@
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
-/** A head of this many chunks is joined, because each chunk takes memory beside its bytes. */
+/** The first bytes of an upload are joined after this many chunks, because each chunk takes memory beside its bytes. */
 const MAX_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
@@ -10,8 +10,8 @@ export interface PartOptions {
 }
 
 /**
- * Receives the bytes of an upload, in parts or whole. The sender may reuse a buffer once the call's promise has
- * resolved.
+ * Receives the bytes of an upload, in parts or whole. A buffer may be reused once the promise of the call that got it
+ * has resolved.
  */
 export interface PartTarget {
   sendPart(part: Buffer, index: number): Promise<void>;
@@ -23,8 +23,8 @@ export interface PartTarget {
  * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
  * memory the parts being sent and one more.
  *
- * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails before
- * that, rejects at once with the error of the target.
+ * If reading `bytes` fails first, rejects with that error once no part is being sent any more. If the target fails
+ * first, rejects at once with the target's error.
  *
  * @returns how many parts were sent; 0 if the bytes were sent whole.
  */
@@ -78,7 +78,7 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // `sendAll` would release the part that is being filled only when the client's next bytes arrive.
+    // The part that is being filled is released here: `sendAll` would do so only when the client's next bytes arrive.
     this.part?.release();
     this.part = undefined;
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
@@ -86,7 +86,7 @@ class PartSender {
 
   private async add(chunk: Uint8Array): Promise<void> {
     for (let at = 0; at < chunk.length; ) {
-      // The first part may be the whole upload, so it is sent only when more bytes arrive.
+      // The first part may be the whole upload, so even when full it is sent only when more bytes arrive.
       if (this.part?.isFull) await this.begin(this.part);
       const part = (this.part ??= this.options.memory.newPart());
       const waiting = part.makeRoom();

@@ -25,8 +25,7 @@ export async function* readAhead(
         const { value: listed } = next;
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MAX_BYTES_AHEAD)) break;
         const object = bucket.read(listed.key);
-        // `object` may reject before it is awaited. Without this handler, the unhandled rejection would end the
-        // process.
+        // A read may reject before it is awaited. Without this handler, the unhandled rejection would end the process.
         object.catch(() => undefined);
         reads.push({ listed, object });
         bytes += listed.size;

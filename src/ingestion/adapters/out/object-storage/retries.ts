@@ -21,8 +21,8 @@ export class Retries {
   }
 
   /**
-   * Runs an operation now, and again with growing pauses until it succeeds or `close` ends it. `what` names it in the
-   * log.
+   * Runs an operation now, and again with growing pauses until it succeeds, or fails after `close`. `what` names the
+   * operation in the log.
    */
   begin(what: string, action: () => Promise<unknown>): void {
     let nextPauseMs = FIRST_PAUSE_MS;

@@ -6,7 +6,7 @@ const LINES_AT_ONCE_BYTES = 1024 * 1024;
 
 export interface SegmentCheck {
   readonly problem?: string;
-  /** Whether a line has an idempotency key. Not reliable if there is a `problem`. */
+  /** Whether a line of the segment has an idempotency key. Not reliable if there is a `problem`. */
   readonly isKeyed: boolean;
 }
 

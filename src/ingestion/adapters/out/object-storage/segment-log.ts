@@ -14,9 +14,9 @@ const MAX_DOUBTFUL = 64;
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
 /**
- * A line must begin to wait at most this long before or after its upload was received, and before or after the
- * segment's first line began to wait. So the time in the segment's name, at which the first line began to wait, is
- * within NAME_TOLERANCE_MS of the `received_at` of each line.
+ * An index line joins a segment only if it began to wait within this time of when its upload was received, and of when
+ * the segment's first line began to wait. So the time in the segment's name, which is that of the first line, is within
+ * NAME_TOLERANCE_MS of the `received_at` of each line.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 
@@ -36,10 +36,7 @@ interface WaitingLine {
 export class SegmentLog {
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
-  /**
-   * Part of a segment's name, so that names of this process with the same millisecond sort in the order of their
-   * writing.
-   */
+  /** A counter in the names of segments, so that names of this process with the same millisecond sort by age. */
   private named = 0;
 
   constructor(
@@ -67,9 +64,9 @@ export class SegmentLog {
   }
 
   /**
-   * Writes an index line, given with its newline. Resolves when it is in the store. Rejects with errors of the bucket,
-   * if the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no segment, or
-   * its segment is undone in the background.
+   * Writes an index line, given with its newline. Resolves when the line is in the store. Rejects with errors of the
+   * bucket, if the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no
+   * segment, or its segment is undone in the background.
    */
   append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -124,7 +121,7 @@ export class SegmentLog {
       // The store may have written the segment, or may still write it. A fence overwrites it, or prevents that.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // Each further segment would wait for another time-out of the silent store.
+      // The waiting lines are rejected too: each further segment would wait for another time-out of the silent store.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

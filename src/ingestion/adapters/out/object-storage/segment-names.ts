@@ -48,7 +48,7 @@ export interface Day {
 /** The directory of a day's segments, with a `/` at the end. */
 export const directoryOf = ({ kind, date }: Day): string => `${linesDirectory(kind)}/date=${date}/`;
 
-/** The end of a day, in milliseconds since 1970. */
+/** The end of a UTC day, in milliseconds since 1970. */
 export const endOf = ({ date }: Pick<Day, 'date'>): number => Date.parse(date) + DAY_MS;
 
 /** The kind and day in a segment's key; undefined if the key isn't in a directory of segments. */
@@ -92,7 +92,7 @@ export interface SegmentName {
    */
   readonly origin: 'original' | 'target' | 'foreign';
   readonly isSlow: boolean;
-  /** In milliseconds since 1970; NaN for a foreign name. */
+  /** The time in the name, in milliseconds since 1970; NaN for a foreign name. */
   readonly time: number;
 }
 
@@ -115,10 +115,10 @@ export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ?
 const timeIn = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);
 
 const TIME_DIGITS = 12;
-/** The precision of `listNamed`: about 4 s. */
+/** `listNamed` rounds times to multiples of this: about 4 s. */
 export const FINEST_MS = 16 ** 3;
 
-/** A time as the text of a version 7 UUID begins (RFC 9562). */
+/** The text with which a version 7 UUID (RFC 9562) of a time, in milliseconds since 1970, begins. */
 function timeText(time: number): string {
   const digits = time.toString(16).padStart(TIME_DIGITS, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}`;

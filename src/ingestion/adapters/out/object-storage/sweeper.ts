@@ -8,10 +8,7 @@ import { UploadRemoval } from './stored-uploads/upload-removal.js';
 import { parseUploadMarker, type UploadMarker } from './upload-marker.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/**
- * It is assumed that the store carries out a request no later than this after the service stopped waiting for the
- * answer.
- */
+/** The store is assumed to carry out a request at most this long after the service stopped waiting for the answer. */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
@@ -49,11 +46,11 @@ export class Sweeper {
 
   /**
    * Settles the upload of one marker. A failed upload is removed. If the marker wasn't renewed for a minute, the
-   * upload's process has crashed: the upload is complete if its index line exists, and is removed otherwise. Leaves a
-   * malformed marker alone, with a warning. Throws errors of the bucket.
+   * upload's process counts as crashed: the upload is complete if its index line exists, and is removed otherwise.
+   * Leaves a malformed marker alone, with a warning. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and at least ten minutes later by the store's clock. A
-   * store may carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a
+   * store may carry out a request long after the service has stopped waiting for the answer. Only the marker leads to a
    * file that is created so late, so the marker stays until the second removal.
    */
   async settle(key: string): Promise<void> {
@@ -88,8 +85,8 @@ export class Sweeper {
 
   /**
    * Removes the file of a failed upload that another process has settled, because the file may have appeared after
-   * that. Writes the marker again if it is missing, so that a later sweep removes the file once more. Throws errors of
-   * the bucket.
+   * that. Writes the upload's marker again if it is missing, so that a later sweep removes the file once more. Throws
+   * errors of the bucket.
    *
    * @returns false if there is no fence in place of the upload's segment: the other process has found the upload's
    *   line, so the upload stays.
@@ -127,7 +124,7 @@ export class Sweeper {
     this.logger.warn(`${key} is not a marker of this store; leaving it alone.`);
   }
 
-  /** Creates a fence in place of a missing segment, so that the line can't appear after the file was removed. */
+  /** Whether the upload's line exists. If not, a fence in place of its segment keeps it from appearing later. */
   private async isComplete({ segment }: UploadMarker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -19,7 +19,7 @@ export class Turn {
   async take(): Promise<boolean> {
     const last = await this.bucket.read(this.key);
     if (last && last.ageMs < this.leastMs) return false;
-    // The bytes differ each time: with equal bytes, some stores keep the version, and two processes could take one
+    // The bytes of each turn differ: with equal bytes, some stores keep the version, and two processes could take one
     // turn.
     const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
     const taken = await (last ? this.bucket.replace(this.key, bytes, last.version) : this.bucket.create(this.key, bytes));

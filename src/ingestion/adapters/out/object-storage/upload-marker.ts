@@ -8,9 +8,7 @@ const UPLOAD_MARKER = z.object({
   content_path: z.string(),
   segment: z.string(),
   failed: z.boolean().optional(),
-  /**
-   * True if the remains of a failed upload were removed once. They are removed a second time later (`Sweeper.settle`).
-   */
+  /** True if the remains of a failed upload were removed once. They are removed again later (`Sweeper.settle`). */
   cleared: z.boolean().optional(),
 });
 
@@ -18,8 +16,8 @@ const UPLOAD_MARKER = z.object({
 export type UploadMarker = Readonly<z.infer<typeof UPLOAD_MARKER>>;
 
 /**
- * Parses an upload's marker. Undefined if it isn't one, or if it names the file or segment of another upload: the
- * sweeper may remove and overwrite these, so a damaged marker must not lead to another upload.
+ * Parses an upload's marker. Undefined if the bytes are anything else, or if the marker names the file or segment of
+ * another upload: the sweeper may remove or overwrite these, so a damaged marker must not lead to another upload.
  */
 export function parseUploadMarker(key: string, bytes: Buffer): UploadMarker | undefined {
   const marker = UPLOAD_MARKER.safeParse(parseJson(bytes)).data;

@@ -12,7 +12,7 @@ export class UploadMarkers {
   constructor(private readonly bucket: Bucket) {}
 
   /**
-   * Writes the marker of an upload, and renews it until it is ended.
+   * Writes the marker of an upload, and renews the marker until its lease is ended.
    *
    * @throws ServiceError `storage-failure`
    */
