@@ -5,7 +5,7 @@ const READS_AT_ONCE = 16;
 /** A batch of events that is being collected, and the actions to run once the receiver has confirmed these events. */
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
-  /** A batch may have actions but no event, for example at the end of a segment that was confirmed before. */
+  /** The number of actions. A batch may have actions but no event, as at the end of a segment confirmed before. */
   steps = 0;
   private bytes = 0;
   private readonly onConfirmed: (() => void)[] = [];
@@ -17,7 +17,7 @@ export class BatchDraft {
   }
 
   /**
-   * The first event may be of any length.
+   * Adds an event if it fits into the batch, and returns whether it does. The first event may be of any length.
    *
    * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
@@ -34,7 +34,7 @@ export class BatchDraft {
     this.onConfirmed.push(action);
   }
 
-  /** Call it when the receiver has confirmed the batch's events, or if the batch has no events. */
+  /** Runs the batch's actions. Call it when the receiver has confirmed the events, or if the batch has none. */
   settle(): void {
     for (const action of this.onConfirmed.splice(0)) action();
   }
@@ -43,12 +43,12 @@ export class BatchDraft {
 /** Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. */
 export interface EventSource {
   /**
-   * About when the source's oldest event happened, in milliseconds since 1970; undefined if the source has no event.
+   * About when the source's oldest unconfirmed event happened, in milliseconds since 1970; undefined if there is none.
    */
   readonly since: number | undefined;
   /**
-   * Adds unconfirmed events to a batch. Resolves to false if nothing more may be added to it: it has no room for all of
-   * them, or some must be looked up again first.
+   * Adds unconfirmed events to a batch. Resolves to false if nothing more may be added to the batch: it has no room for
+   * all events of the source, or some of them must be looked up again first.
    */
   fill(batch: BatchDraft): Promise<boolean>;
 }

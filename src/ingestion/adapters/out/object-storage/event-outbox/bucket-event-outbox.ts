@@ -20,20 +20,20 @@ import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan
 import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 const POLL_EVERY_MS = 5_000;
-/** Listings are limited to one per pause, or LISTINGS_AT_ONCE after a quiet time. Catching up (`isBehind`) isn't. */
+/** The average pause between listings for new events. Listings that catch up with old events have no pause. */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
 const MAX_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload usually
- * costs no further request. `events/cursor` records which events were confirmed: those of segments with times before
- * the watermark, unless announced, and those of the later segments that it names. Segments that can't be found by the
- * time in their name are announced in `events/late/` (`LateSegments`), and removals of uploads are written to
- * `events/removed/` (`writeRemoved`).
+ * costs no further request. `events/cursor` records which events were confirmed: those of segments whose names have
+ * times before the watermark, unless announced, and those of the later segments that the cursor names. Segments that
+ * can't be found by the time in their name are announced in `events/late/` (`LateSegments`), and removals of uploads
+ * are written to `events/removed/` (`writeRemoved`).
  *
- * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
- * minute.
+ * Usually one process at a time delivers events: the one that holds the cursor. If it crashes, another one takes over
+ * within a minute.
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
@@ -88,9 +88,8 @@ export class BucketEventOutbox extends EventOutbox {
     return this.closing;
   }
 
-  /** Call when this process has stored or removed an upload. */
+  /** Makes this process look for new events now, if it delivers events. Call it after storing or removing an upload. */
   wake(): void {
-    // Only the process that delivers events should list the store at once.
     if (this.delivery) this.news.wake();
   }
 
@@ -98,8 +97,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // Reads only to get the store's time. The time in a single answer may be wrong; of two times, `CautiousClock` uses
-    // the earlier one.
+    // The cursor is read only to get the store's time again. The time in a single answer may be wrong; of two times,
+    // `CautiousClock` uses the earlier one.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -131,7 +130,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<DeliveryState | undefined> {
     if (this.delivery && (await this.lease.keep())) return this.delivery;
-    // The absolute difference, because this machine's clock may have been set back.
+    // The absolute difference is compared, because this machine's clock may have been set back.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -198,7 +197,7 @@ class DeliveryState {
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 
-  /** Announcements in `events/late/` don't count, because some of the announced segments may not be written yet. */
+  /** Whether no listed event is left, apart from announced segments, because some of those may not be written yet. */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
@@ -212,8 +211,8 @@ class DeliveryState {
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
     // Announcements are listed before segments. So if a listed segment was announced before it was written, its
-    // announcement is already known (unless there are more than MAX_LISTED). Its events are then delivered by `late`
-    // only, and not a second time by the scan.
+    // announcement is already known (unless there are more than MAX_LISTED). The segment's events are then delivered by
+    // `LateSource` only, and not a second time by `SegmentScan`.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);

@@ -3,9 +3,9 @@ import type { Bucket } from '../bucket.js';
 const WINDOW_MS = 60_000;
 
 /**
- * The earliest time of the store that is possible by the answers noted in about the last two minutes. A store may have
- * several clocks, and one answer may be minutes ahead. If it were believed, the watermark would move too far, and the
- * events of segments that appear later with earlier times would never be delivered.
+ * The store's time by the answer with the slowest clock of those noted in the last one to two minutes. A store may have
+ * several clocks, and one answer may be minutes ahead. If it were believed, the watermark of the event outbox would
+ * move too far, and the events of segments that appear later with earlier times would never be delivered.
  */
 export class CautiousClock {
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];

@@ -6,7 +6,7 @@ import { CURSOR } from '../keys.js';
 import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
-/** If a request hangs, there is still time for another one before the lease expires. */
+/** The time limit of a request for the cursor. If one hangs, there is time for another before the lease expires. */
 const MAX_CALL_MS = 10_000;
 /** A holder of the cursor that hasn't written it for this long, by the store's clock, counts as crashed. */
 export const HOLDER_LOST_AFTER_MS = 40_000;
@@ -21,8 +21,8 @@ export class CursorLostError extends Error {
 
 /**
  * Holds the cursor of the event outbox, so that usually only one process at a time delivers events. A process that
- * stalled can't overwrite the cursor of a process that took over, but both may deliver the same events until it tries
- * to.
+ * stalled can't overwrite the cursor of a process that took over. Until the stalled process tries to, both may deliver
+ * the same events.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -31,17 +31,15 @@ export class CursorLease {
   private readonly writes = new OneAtATime();
   private isClosed = false;
 
-  /**
-   * @param onRenew called with true after an attempt to renew the lease, with false once it has ended. Must not reject.
-   */
+  /** @param onRenew called with true after an attempt to renew the lease, with false after its end. Must not reject. */
   constructor(
     private readonly bucket: Bucket,
     private readonly onRenew: (isHeld: boolean) => Promise<void>,
   ) {}
 
   /**
-   * Takes the cursor. Resolves to undefined if there is none, if another live process holds it or takes it first, or
-   * after `release`.
+   * Takes the cursor. Resolves to undefined if the bucket has no cursor, if another live process holds it or takes it
+   * first, or after `release`.
    *
    * @throws errors of the bucket; an Error if the cursor is damaged.
    */
@@ -62,8 +60,8 @@ export class CursorLease {
   }
 
   /**
-   * @throws CursorLostError if this process doesn't hold the cursor; an Error if the cursor in the bucket is damaged;
-   * an error of the bucket, after which the cursor may have been written.
+   * Writes the cursor. Throws CursorLostError if this process doesn't hold it; an Error if the cursor in the bucket is
+   * damaged; or an error of the bucket, after which the cursor may have been written.
    */
   write(): Promise<void> {
     return this.writes.run(() => this.writeNow());
@@ -96,7 +94,7 @@ export class CursorLease {
     }
   }
 
-  /** Gives up the cursor for good. If the write fails, another process can take it only 40 s after the last write. */
+  /** Gives up the cursor for good. If that fails, another process can take it only 40 s after its last write. */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
@@ -106,7 +104,7 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor detects it.
+    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor detects that.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -137,5 +135,5 @@ export class CursorLease {
   }
 }
 
-/** The store may still carry out a request that timed out. */
+/** Limits the time of a request. The store may still carry out a request that timed out. */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, () => request, () => new StoreSilentError(MAX_CALL_MS));

@@ -6,7 +6,7 @@ import type { Bucket } from '../bucket.js';
 import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
-/** A segment with a time later than this after the watermark is assumed to have no confirmed event. */
+/** A segment is assumed to have no confirmed event if the time in its name is later than this after the watermark. */
 const CONFIRMED_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
@@ -18,9 +18,9 @@ const PART = z.object({
 export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
-  /** In milliseconds since 1970. Earlier segments have no events left to deliver, except those announced as late. */
+  /** In milliseconds since 1970. Segments of earlier times have no event left to deliver, unless announced as late. */
   watermark: z.number(),
-  /** Short names, without separators, of segments from the watermark on whose events were confirmed. */
+  /** Short names (`shortName`), without separators, of confirmed segments with times from the watermark on. */
   told: z.string(),
   targets: z.array(z.string()),
 });
@@ -32,13 +32,13 @@ const CURSOR_CONTENT = z.object({
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
   parts: z.record(z.string(), PART),
-  /** The number of confirmed events of objects in `events/` of which only the first events were confirmed, by key. */
+  /** For objects in `events/` that were confirmed in part: the number of confirmed events, by the object's key. */
   counts: z.record(z.string(), z.number().int()),
   /** Until when confirmed segments that may still be announced are remembered, by short name; in ms since 1970. */
   late: z.record(z.string(), z.number()),
 });
 
-/** The time and the last 48 bits of the UUID in a segment's name, in 16 characters. */
+/** A segment's name in the cursor: the time and the last 48 bits of the UUID in the full name, in 16 characters. */
 export function shortName(segment: string): string {
   const digits = uploadIdIn(segment).replaceAll('-', '');
   return Buffer.from(digits.slice(0, 12) + digits.slice(20), 'hex').toString('base64url');
@@ -91,7 +91,7 @@ export function cursorBytes({ holder, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/** @throws an Error if the bytes aren't those of a cursor. */
+/** Parses the content of the cursor. Throws an Error if the bytes are anything else. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.`);
@@ -128,7 +128,7 @@ export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): '
   return watermark <= endOf(day) - DAY_MS - CONFIRMED_AHEAD_MS ? 'unconfirmed' : 'partly';
 }
 
-/** Moves the watermark forward, never back, and forgets the segments that it now covers. */
+/** Moves the watermark forward, never back, and forgets the confirmed segments before the watermark. */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
   position.watermark = watermark;
@@ -140,8 +140,8 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether the events of some segments of a day may be confirmed and those of others not. Compaction must not mix them.
- * False without a cursor.
+ * Whether the events of some segments of a day may be confirmed and those of others not. Compaction must not merge such
+ * segments. False if the bucket has no cursor.
  *
  * @throws errors of the bucket; an Error if the cursor is damaged.
  */
@@ -151,15 +151,15 @@ export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boole
 }
 
 /**
- * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
- * 1970 and at most a day apart.
+ * The days to which segments of one kind may belong if the times in their names are from `begin` to `end`, in
+ * milliseconds since 1970 and at most a day apart.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
   return [...dates].sort().map((date) => ({ kind, date }));
 };
 
-/** Whether a segment, according to its name, was written by uploads that weren't slow. */
+/** Whether a segment's name is such as uploads that aren't slow (`isSlow`) give. */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);
   return origin === 'original' && !isSlow;

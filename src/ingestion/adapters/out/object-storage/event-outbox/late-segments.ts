@@ -6,21 +6,21 @@ import { CURSOR, LATE_SEGMENTS } from '../keys.js';
 import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
-/** Without an announcement, a segment must be written within this time of the one in its name. */
+/** A segment written longer than this before or after the time in its name must be announced. */
 export const MAX_LATE_MS = 40_000;
-/** Checked before the write: with an announcement only after it, a crash in between could hide the segment. */
+/** A segment so late before its write is announced first: an announcement only afterwards could be lost in a crash. */
 const SOON_LATE_MS = 20_000;
 const ANNOUNCED_FOR_MS = 5 * 60_000;
-/** How long the event outbox waits for an announced segment, before it searches for the uploads by their ids. */
+/** How long the event outbox waits for an announced segment before it searches for the uploads by their ids. */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 
-/** Parses an object in `events/late/`; undefined if the bytes are anything else. */
+/** Parses an announcement in `events/late/`; undefined if the bytes are anything else. */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
-/** Whether the event outbox of a bucket was ever opened. */
+/** Finds out whether the event outbox of a bucket was ever opened, which is when the bucket has a cursor. */
 export class OutboxPresence {
   private hasBegun = false;
 
@@ -34,8 +34,8 @@ export class OutboxPresence {
 
 /**
  * Announces segments, in `events/late/`, that the process that delivers events would otherwise miss: those of slow
- * uploads, and those written long before or after the time in their name. Announces nothing if the event outbox was
- * never opened.
+ * uploads, and those written long before or after the time in the segment's name. Announces nothing if the event outbox
+ * was never opened.
  */
 export class LateSegments {
   private readonly outbox: OutboxPresence;

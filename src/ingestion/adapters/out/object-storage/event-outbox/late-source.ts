@@ -44,9 +44,9 @@ export class LateSource implements EventSource {
   }
 
   /**
-   * Reads the listed announcements, which replace the earlier ones.
+   * Reads the listed announcements, which replace those of the last listing.
    *
-   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget segments.
+   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget late segments.
    * @throws errors of the bucket.
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
@@ -61,7 +61,7 @@ export class LateSource implements EventSource {
         continue;
       }
       const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
-      // Both must say so, because the time in a single answer of the store may be wrong.
+      // An announcement is old only if two times say so, because the time in a single answer of the store may be wrong.
       waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);
@@ -86,7 +86,7 @@ export class LateSource implements EventSource {
   private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
-    // The segment isn't written yet or never was, compaction has moved its lines, or its uploads were removed.
+    // The segment is missing: not written yet or never, merged by compaction, or removed together with its uploads.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 
@@ -101,7 +101,7 @@ export class LateSource implements EventSource {
     return true;
   }
 
-  /** The cursor remembers the segment, because it may also be found by its name, or have been announced twice. */
+  /** Ends an announcement. The cursor remembers its segment, which may also be found by name or be announced twice. */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));
     this.read.delete(key);

@@ -26,7 +26,7 @@ export class RemovedSource implements EventSource {
     return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
-  /** Replaces the objects of the last listing. */
+  /** Replaces the objects of `events/removed/` that were listed before by those of a new listing. */
   list(objects: readonly ListedObject[]): void {
     this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }

@@ -12,9 +12,9 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes an object in `events/removed/`, from which the event outbox delivers an event for each removed upload. If it
- * exists already, it stays unchanged, because the cursor may say how many of its events were confirmed: after a stall,
- * a sweeper may have written the same removal.
+ * Writes an object in `events/removed/`, from which the event outbox delivers an event for each removed upload. An
+ * existing object stays unchanged: after a stall, a sweeper may have written the same removal, and the cursor may say
+ * how many of its events were confirmed.
  *
  * @param id the id of the removal, a version 7 UUID.
  */
