@@ -14,19 +14,19 @@ import { Container, DefaultCredential } from './container.js';
 export interface AzureBlobBucketOptions {
   readonly container: string;
   readonly prefix?: string;
-  /** With `url`, the default credential of `@azure/identity` is used. */
+  /** The storage account. With `url`, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
   readonly timeoutMs: number;
   /**
-   * The longest object that `upload` must be able to create. Up to 195 GiB is always possible; longer objects need
-   * blocks of more than 4 MiB, some of which are held in memory.
+   * The length of the longest object that `upload` must be able to create, in bytes. Up to 195 GiB is always possible;
+   * longer objects need blocks of more than 4 MiB, some of which are held in memory.
    */
   readonly maxUploadBytes?: number;
   readonly pageSize?: number;
   readonly onRetry?: () => void;
 }
 
-/** The SDK's types declare a body without `destroy`. */
+/** The body of a download. The SDK's types declare a body without `destroy`. */
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
@@ -86,7 +86,7 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // `uploadStream` can't abort the staging of a block, and its buffers don't count towards the memory budget.
+      // The SDK's `uploadStream` can't abort the staging of a block, and doesn't count buffers in the memory budget.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -95,7 +95,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // The removal of the blocks may still succeed after MAX_CLEARING_MS. Azure drops any that are left after a week.
+      // Waits for the removal of the blocks for at most two seconds. Azure drops any that are left after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(MAX_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
@@ -156,7 +156,7 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // A commit of no blocks drops the uncommitted ones. A deletion could remove an object that is being committed.
+    // Blocks are dropped by a commit without them: a deletion could remove an object that is just being committed.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -205,16 +205,16 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // The SDK may have repeated a write that had succeeded, because the answer was lost.
+        // The nonce shows that this write succeeded: its answer was lost, and the SDK has repeated the request.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // With `InvalidBlockList`, the blocks are gone: if an object is at the key, its commit has dropped them.
+        // With `InvalidBlockList`, the blocks are gone. If an object is at the key, its commit has dropped the blocks.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
     });
   }
 
-  /** Not a generator: one that is ended before its first piece could not release the connection. */
+  /** The pieces of a download. Not a generator: one ended before its first piece could not release the connection. */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
     return {
@@ -248,8 +248,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Aborts a request that makes no progress until the time-out. By itself, the SDK would wait for a silent store
-   * forever.
+   * Performs a request within the time-out, counted from the last progress that the request reports; otherwise aborts
+   * it. By itself, the SDK would wait for a silent store forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
@@ -268,7 +268,7 @@ function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8
 
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
-/** The HTTP status isn't enough: 404 may also mean that the container is missing. */
+/** Whether an error has one of Azure's codes. Its status isn't enough: 404 may also mean a missing container. */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
 
@@ -281,7 +281,7 @@ async function unlessAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Every answer of Azure has the value, although the SDK's types declare it as optional. */
+/** Asserts that an answer of Azure has a value that the SDK's types declare as optional: every answer has it. */
 function given<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('The answer of the store is incomplete.');
   return value;

@@ -1,13 +1,13 @@
 import type { TokenCredential } from '@azure/identity';
 import { ContainerClient } from '@azure/storage-blob';
 
-/** A `ContainerClient` whose requests can be observed, which the SDK has no option for. */
+/** A `ContainerClient` of the SDK with a method to observe its requests, which the SDK has no option for. */
 export class Container extends ContainerClient {
   /**
    * Reports the requests of this client, and of the clients of its blobs.
    *
    * @param onRetry called before a request is repeated.
-   * @param onAnswer called with the store's time in an answer, in milliseconds since 1970.
+   * @param onAnswer called with the time in the `Date` header of an answer, in milliseconds since 1970.
    */
   observe(onRetry: () => void, onAnswer: (answeredAt: number) => void): void {
     const sent = new WeakSet();
@@ -29,7 +29,7 @@ export class Container extends ContainerClient {
 type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
 type ContainerPipeline = Container['storageClientContext']['pipeline'];
 
-/** `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
+/** The SDK's `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
 export class DefaultCredential implements TokenCredential {
   private credential: Promise<TokenCredential> | undefined;
 

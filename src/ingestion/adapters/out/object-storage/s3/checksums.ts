@@ -8,9 +8,9 @@ type Data = string | ArrayBuffer | ArrayBufferView;
 type Hash = ReturnType<typeof createHash | typeof createHmac>;
 
 /**
- * The SDK passes the whole body of a request in one call of `update`. Its own checksums then hash it at once: the 60
- * MiB of a long index line would block the event loop for over 100 ms. Here, long bodies are hashed only when `digest`
- * is called, in turns with other jobs, and must not change until it has resolved.
+ * Checksums that don't block the event loop. The SDK passes the whole body of a request in one call of `update`; its
+ * own checksums would hash the 60 MiB of a long index line at once, for over 100 ms. Here, long bodies are hashed only
+ * when `digest` is called, in turns with other jobs, and must not change until it has resolved.
  */
 abstract class ChecksumInTurns {
   private waiting: Buffer[] = [];
@@ -43,7 +43,7 @@ abstract class ChecksumInTurns {
   protected abstract result(): Uint8Array;
 }
 
-/** SHA-256, with which the SDK signs requests. With a secret, an HMAC. */
+/** SHA-256, with which the SDK signs requests. With a secret, HMAC-SHA-256. */
 export class Sha256InTurns extends ChecksumInTurns {
   private hash: Hash;
 
@@ -69,7 +69,7 @@ export class Sha256InTurns extends ChecksumInTurns {
   }
 }
 
-/** CRC32, by which the store verifies what it receives. */
+/** CRC32, by which the store verifies the bytes that it receives. */
 export class Crc32InTurns extends ChecksumInTurns {
   private crc = 0;
 

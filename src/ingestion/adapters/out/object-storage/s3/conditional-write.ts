@@ -9,15 +9,15 @@ const CONFLICT_ATTEMPTS = 10;
 const WRITE_ID = 'write-id';
 
 /**
- * After these, a retry may succeed. `ConditionalRequestConflict`: another write of the object was in progress.
+ * Errors after which a retry may succeed. `ConditionalRequestConflict`: another write of the object was in progress.
  * `ExistingObjectIsDirectory`: versitygw answers this while the last other object of the same directory is being
  * removed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
- * `NoSuchKey`: the object that was to be replaced is missing. `NoSuchUpload`: the multipart upload no longer exists,
- * usually because an earlier attempt has completed it.
+ * Errors by which a store refuses a write. `NoSuchKey`: the object to be replaced is missing. `NoSuchUpload`: the
+ * multipart upload no longer exists, usually because an earlier attempt has completed it.
  */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
@@ -28,8 +28,8 @@ const REFUSALS: ReadonlySet<string> = new Set([
 
 /**
  * A write of one object, usually a conditional one. If the answer to a successful attempt was lost, the store may
- * refuse the next attempt because of the object that it finds. By an id in the object's metadata, the write recognizes
- * this object as its own.
+ * refuse the next attempt because of the object that the first one wrote. By an id in the object's metadata, the write
+ * recognizes this object as its own.
  */
 export class ConditionalWrite {
   private readonly id = randomUUID();

@@ -2,7 +2,7 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 60_000;
-/** Further removals are dropped. The `Sweeper` also removes the parts of a client's failed upload. */
+/** The most pending removals; others are dropped. The `Sweeper` also removes parts of a client's failed upload. */
 const MOST = 1000;
 
 /**

@@ -100,7 +100,7 @@ export class MultipartUpload {
     return { PartNumber, ETag, ChecksumCRC32 };
   }
 
-  /** May take longer than the time-out, because a store may need long to join many parts. */
+  /** Completes the upload. Isn't limited while bytes move: a store may need long to join many parts. */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId: this.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: this.parts } };
@@ -116,7 +116,7 @@ export class MultipartUpload {
       else await abortUpload(connection, key, uploadId);
     };
     if (!isStoreHealthy) {
-      // Twice: after the first removal, the store may still carry out a request that sent a part.
+      // The parts are removed twice: after the first time, the store may still carry out a request that sent a part.
       leftovers.add(action, 2);
       return;
     }
@@ -128,7 +128,7 @@ export class MultipartUpload {
   }
 }
 
-/** If reading the bytes failed, the store isn't the cause of the upload's failure. */
+/** The bytes of an upload. If reading them fails, the store isn't the cause of the upload's failure. */
 class Source implements AsyncIterable<Uint8Array> {
   hasFailed = false;
 

@@ -12,8 +12,8 @@ import { StoreWatch } from './store-watch.js';
 export interface S3ConnectionOptions {
   readonly bucket: string;
   /**
-   * Precedes every key in the bucket; empty for none. Slashes at its ends are ignored: one `/` is put between prefix
-   * and key.
+   * The text before every key in the bucket; empty for none. Slashes at its ends are ignored: one `/` is put between
+   * prefix and key.
    */
   readonly prefix: string;
   readonly region?: string | undefined;
@@ -27,9 +27,9 @@ export interface S3ConnectionOptions {
 
 const MAX_CONNECT_MS = 2000;
 const CONNECTIONS = {
-  // Not limited: the SDK treats a request that waits for a free connection as one that can't connect.
+  // Connections aren't limited: the SDK treats a request that waits for a free one as one that can't connect.
   maxSockets: Infinity,
-  // Closes idle connections after this many milliseconds. Those of a burst would otherwise stay open for good.
+  // Closes connections that are idle for this many milliseconds. Those of a burst would otherwise stay open for good.
   timeout: 10_000,
 };
 const PART_PAUSE_MS = 500;
@@ -39,9 +39,7 @@ export class S3Connection {
   readonly bucket: string;
   readonly prefix: string;
   readonly client: S3Client;
-  /**
-   * For the requests of `upload` that write. Sends each request once, because `persist` decides which ones are retried.
-   */
+  /** The client for the writing requests of `upload`. Sends each one once, because `persist` decides about retries. */
   readonly uploading: S3Client;
   readonly watch: StoreWatch;
   readonly onRetry: () => void;
@@ -53,7 +51,7 @@ export class S3Connection {
     this.prefix = trimmed && `${trimmed}/`;
     this.timeoutMs = timeoutMs;
     this.onRetry = onRetry;
-    // The SDK would warn about Node 20 on standard error, although this release of the SDK still supports Node 20.
+    // Silences the SDK's warning about Node 20, which this release of the SDK still supports.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
     const config: S3ClientConfig = {
       ...(region && { region }),
@@ -89,7 +87,7 @@ export class S3Connection {
   async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     await beginCall();
     const ending = new AbortController();
-    // The signal isn't enough, because some operations ignore it, such as fetching credentials.
+    // The abort signal isn't enough, because some operations ignore it, such as fetching credentials.
     return withTimeLimit(this.timeoutMs, () => call({ abortSignal: ending.signal }), this.silence, () => { ending.abort(); });
   }
 
@@ -100,7 +98,7 @@ export class S3Connection {
    * @throws StoreSilentError; any error of the call.
    */
   async whileBytesMove<T>(client: S3Client, call: () => Promise<T>): Promise<T> {
-    // The time limit of the sockets doesn't apply to fetching credentials. Each client keeps its own.
+    // Credentials are fetched first, because the sockets' time limit doesn't limit that. Each client has its own.
     await this.within(() => client.config.credentials());
     return call();
   }

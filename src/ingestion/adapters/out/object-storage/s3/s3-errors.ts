@@ -3,7 +3,7 @@ import { S3ServiceException } from '@aws-sdk/client-s3';
 /** The code of an S3 error, or the name of any other Error; empty for anything else. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
-/** A HEAD request fails with `NotFound` also if the whole bucket is missing: its answer has no body that says so. */
+/** Whether an error says that an object is missing; for a HEAD request, maybe its bucket: the answer has no body. */
 const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
 
 /** Whether an error says that the store doesn't permit the request. */

@@ -22,7 +22,7 @@ import { removeParts } from './unfinished-parts.js';
 
 export interface S3BucketOptions extends S3ConnectionOptions {
   /**
-   * The longest file. The length of parts follows from it, because the store accepts at most 10,000 parts of an upload.
+   * The longest file, in bytes. It determines the length of parts: the store accepts at most 10,000 parts of an upload.
    */
   readonly maxUploadBytes: number;
   readonly pageSize?: number;
@@ -31,7 +31,7 @@ export interface S3BucketOptions extends S3ConnectionOptions {
 type ListOptions = Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>;
 
 const MIB = 1024 * 1024;
-/** The minimum of S3 for each part of an upload but the last. */
+/** The minimum length that S3 demands of each part of an upload but the last. */
 const MIN_PART_BYTES = 5 * MIB;
 const MAX_PARTS = 10_000;
 const MAX_REMOVED_AT_ONCE = 1000;
@@ -156,7 +156,7 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: at.Bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       connection.within(call).catch(missingRight(right, isForbidden));
-    // Checked first: without this right, a store answers 403 for a missing object, as without the right to read.
+    // The right to list comes first: without it, a store answers 403 for a missing object, as without that to read.
     await ask('s3:ListBucket', (options) => client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(client.send(new HeadObjectCommand(at), options))),
@@ -204,7 +204,7 @@ export class S3Bucket extends Bucket {
   }
 }
 
-/** Releases the connection even if the iteration is ended before the first piece. */
+/** The pieces of a body. Releases the connection even if the iteration is ended before the first piece. */
 function piecesOf(body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]: () => {

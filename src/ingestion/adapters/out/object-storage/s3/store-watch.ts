@@ -3,11 +3,11 @@ import { type S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
-/** Timers may fire early: a time-out that comes up to this much too early still counts as the store's silence. */
+/** Timers may fire early: a time-out of the SDK up to this much too early still counts as the store's silence. */
 const EARLY_MS = 100;
 /**
- * A refusal with status 403 is put down to the time in the signature if that differs more than this from the store's
- * time. S3 itself allows 15 minutes.
+ * A refusal with status 403 is put down to the time in the request's signature if that time differs more than this from
+ * the store's. S3 itself allows 15 minutes.
  */
 const WRONG_CLOCK_MS = 240_000;
 
@@ -70,14 +70,14 @@ export class StoreWatch {
     return answeredAt;
   }
 
-  /** The SDK retries its own error for a silent socket, and so would wait for a silent store several times. */
+  /** Replaces the SDK's error for a silent socket: the SDK would retry, and wait for a silent store several times. */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
   }
 }
 
-/** The SDK numbers the attempts in a header: `attempt=2; max=3`. */
+/** Whether the SDK repeats a request: it numbers the attempts in a header, as in `attempt=2; max=3`. */
 const isRepeated = (request: unknown): boolean => {
   const { headers } = request as { readonly headers: Readonly<Record<string, string | undefined>> };
   return !(headers['amz-sdk-request'] ?? 'attempt=1').startsWith('attempt=1');
