@@ -11,16 +11,16 @@ import { advance, type Cursor, daysBetween, isConfirmed, isTimed, type Position,
 import { MAX_LATE_MS } from './late-segments.js';
 import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
-/** A segment with a time longer ago than this, by the store's clock, exists already or will be announced as late. */
+/** A segment whose name has a time longer ago than this, by the store's clock, exists or will be announced as late. */
 export const SETTLED_MS = MAX_LATE_MS + 20_000;
-/** How far ahead of the store's clock the times of listed segments may be. */
+/** Segments are listed if the times in their names are at most this far ahead of the store's clock. */
 export const AHEAD_MS = 60_000;
-/** A segment written within this time of the one in its name is assumed not to be announced. Includes a margin. */
+/** A segment written within this time of the time in its name is assumed not to be announced as late. */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** How long at least the cursor remembers a confirmed segment that may still be announced as late. */
+/** For this long after its writing, at least, a confirmed segment that may still be announced is remembered. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 const MAX_SEGMENTS = 5_000;
-/** Listed spans are widened to multiples of a unit, so that few prefixes cover them. This is the largest unit. */
+/** The longest unit to whose multiples a listed span of time is widened, so that few key prefixes cover the span. */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 const MAX_WASTED = 10_000;
 const LINE_BYTES = 600;
@@ -28,9 +28,9 @@ const LINE_BYTES = 600;
 interface Segment {
   readonly key: string;
   readonly size: number;
-  /** -Infinity for a segment that compaction created, because its events are delivered before those of others. */
+  /** The time in the name; -Infinity for a segment that compaction created, because its events are delivered first. */
   readonly time: number;
-  /** In milliseconds since 1970 by the store's clock; 0 for a segment that compaction created. */
+  /** When the segment was written, in ms since 1970 by the store's clock; 0 for one that compaction created. */
   readonly writtenAt: number;
 }
 
@@ -53,8 +53,8 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 }
 
 /**
- * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Leaves those
- * of slow uploads, and others that were announced as late, to `LateSource`.
+ * Finds the segments of one kind of uploads whose events aren't confirmed, in the order of the times in their names.
+ * Leaves segments of slow uploads, and others that were announced as late, to `LateSource`.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day. The events of segments
  * that compaction created before the hold are delivered first.
@@ -62,7 +62,7 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 export class SegmentScan implements EventSource {
   private created: Segment[] = [];
   private segments: Segment[] = [];
-  /** The last listing, at `listedAt`, found all unconfirmed segments with earlier times. In milliseconds since 1970. */
+  /** The last listing found the unconfirmed segments with times before this one, in milliseconds since 1970. */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
   private unitMs = MAX_UNIT_MS;
@@ -129,7 +129,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** Renews the holds that are over a minute old, and forgets lost ones. Never rejects. */
+  /** Renews the holds on days that were written over a minute ago, and forgets lost ones. Never rejects. */
   async renew(): Promise<void> {
     for (const [date, hold] of this.holds) {
       await hold.check().catch((error: unknown) => {
@@ -138,12 +138,12 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /** Never rejects: a hold expires after ten minutes anyway. */
+  /** Releases the holds on days. Never rejects: a hold expires after ten minutes anyway. */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
 
-  /** `LateSource` may have delivered the events of listed segments since the listing. */
+  /** Drops listed segments whose events `LateSource` has delivered since the listing. */
   private dropConfirmed(): void {
     this.segments = this.segments.filter(({ key }) => !isConfirmed(this.cursor, key));
     this.advance();
@@ -226,7 +226,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** The watermark; if it is before yesterday, days without unconfirmed events are skipped. */
+  /** Where a listing begins: at the watermark; one before yesterday is moved on to a day with unconfirmed events. */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));

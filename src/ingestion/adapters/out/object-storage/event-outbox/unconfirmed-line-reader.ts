@@ -18,7 +18,7 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
-  /** Ids of the last confirmed uploads. A removal of uploads may rewrite a segment, which moves its lines. */
+  /** The ids of the last confirmed uploads, by segment: after a removal of uploads, the offset of a line is wrong. */
   private readonly remembered = new Map<string, string[]>();
 
   constructor(
@@ -43,8 +43,8 @@ export class UnconfirmedLineReader {
   }
 
   /**
-   * Adds the events of the lines to a batch, except those confirmed elsewhere. Returns false if lines are left for a
-   * later batch. Otherwise, `onOver` is called once the batch is confirmed.
+   * Adds the events of lines to a batch, except those confirmed elsewhere. Returns false if lines are left for a later
+   * batch. Otherwise, `onOver` is called once the batch is confirmed.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isConfirmedElsewhere = (_: string): boolean => false): boolean {
     const taken: Line[] = [];
@@ -98,7 +98,7 @@ export class UnconfirmedLineReader {
       yield* linesIn(part.bytes, part.offset);
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      // A line is longer than the block. It is read again in a longer block.
+      // If a line is longer than the block, it is read again in a block four times as long.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;
     }
