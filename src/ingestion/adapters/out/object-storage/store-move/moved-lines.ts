@@ -8,7 +8,7 @@ import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
 
-/** The limit of segments that uploads write, so that a search by an upload's id finds a moved line as fast. */
+/** Lines share a segment of the current day only if they were received within this time, as lines of new uploads do. */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 const BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -46,8 +46,8 @@ export class MovedLines {
   }
 
   /**
-   * Writes the lines that were added. After a rejection, with an error of the bucket, some of them may be missing from
-   * the bucket, and later calls don't write them.
+   * Writes the lines that were added. If that fails, with an error of the bucket, some of these lines may be missing
+   * from the bucket, and later calls don't write them.
    */
   async flush(): Promise<void> {
     const { day } = this;

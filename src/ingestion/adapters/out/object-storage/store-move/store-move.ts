@@ -17,7 +17,7 @@ import { MovedLines } from './moved-lines.js';
 
 const FILES_AT_ONCE = 8;
 const LOOKED_UP_AT_ONCE = 2_000;
-/** An interrupted move may have left parts only of longer files. */
+/** An interrupted move may have left parts in the bucket only of files longer than this. */
 const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
@@ -47,7 +47,7 @@ export interface MoveTotals {
 
 export interface MoveProgress {
   phase: 'counting' | 'files' | 'lines';
-  /** Bytes of files in phase `files`, uploads in phase `lines`, and 0 in phase `counting`. */
+  /** What is done so far: bytes of files in phase `files`, uploads in phase `lines`, and 0 in phase `counting`. */
   done: number;
   total: number;
 }
@@ -58,7 +58,7 @@ export interface MoveProgress {
  *
  * `copyFiles` may run while a service uses the store: it copies only files, which nobody finds without index lines.
  * `finish` needs the lock of the store. It copies the remaining files, removes from the bucket the files of uploads
- * that were removed from the store meanwhile, and writes all lines, and the claims of keys still in use.
+ * that were removed from the store meanwhile, and writes all lines, and the claims of idempotency keys still in use.
  *
  * A file becomes visible in the bucket only if its size and sha-256 are those in its line.
  */
@@ -129,7 +129,7 @@ export class StoreMove {
    *
    * @param assertHere rejects if a directory of the store isn't at its path.
    * @throws BucketTakenError if a service has used the bucket since the move began; an Error if the store changes
-   *   meanwhile, or if the number of files that are both in the bucket and in the store isn't that of the lines.
+   *   meanwhile, or if the bucket and the store don't have as many files in common as the lines name.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
     const note = await this.note();
@@ -145,7 +145,7 @@ export class StoreMove {
     await this.removeOtherFiles();
     const lines = new MovedLines(this.bucket);
     const sha256 = await this.writeLines(lines);
-    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed after
+    // An earlier attempt may have written lines and claims of uploads that were removed since. These are removed after
     // all writes, and no key that this attempt has written: a late removal would remove what was written after it.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
@@ -184,8 +184,8 @@ export class StoreMove {
   }
 
   /**
-   * The uploads of a service that has used the bucket must not be removed. Signs of that are the object `health`, which
-   * a service writes, and directories that a move doesn't create.
+   * Throws BucketTakenError if a service has used the bucket, because its uploads must not be removed. Signs are the
+   * object `health`, which a service writes, and directories that a move doesn't create.
    *
    * @param hasLines whether the lines in the bucket may be those of a move.
    */
@@ -262,8 +262,8 @@ export class StoreMove {
   }
 
   /**
-   * If a volume of the store has gone away, its files look like those of removed uploads. So the files that stay are
-   * counted.
+   * Removes the bucket's files that the store doesn't have. If a volume of the store has gone away, its files look like
+   * those of removed uploads, so the files that stay are counted.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;

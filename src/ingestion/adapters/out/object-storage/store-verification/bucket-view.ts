@@ -27,10 +27,10 @@ import { parseUploadMarker } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** Segments are read ahead because each answer takes time. */
+/** So many segments are read ahead, because each answer of the store takes time. */
 const SEGMENTS_AT_ONCE = 8;
 const MAX_WHOLE_BYTES = 1024 * 1024;
-/** The age of an object, as the store reports it, is assumed to be too high by at most this. */
+/** An object's age, as the store reports it, is assumed to be too high by at most this. */
 const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;
 
@@ -78,7 +78,7 @@ class BucketView implements StoreView {
       const directories = [...gone];
       gone.clear();
       // Lines of a missing segment that weren't removed are in the segment that replaced it. Either the listing of all
-      // segments has read the replacement, or the replacement is younger.
+      // segments has found the replacement, or the replacement is younger than the listing.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -97,7 +97,7 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** A line is written only after its file. */
+  /** Recovery restores no file in a bucket: the service writes a line only after the line's file. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
@@ -123,7 +123,7 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Segments of a bucket are written whole. */
+  /** No segment of a bucket is appended to: each is written whole. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }
@@ -197,7 +197,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /** Never rejects: an error is thrown only when the pieces are iterated. */
+  /** Begins to read a segment. Never rejects: an error is thrown only when the pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > MAX_WHOLE_BYTES) return { path, pieces: this.pieces(path, size) };
     const read = this.bucket.read(path);
@@ -205,7 +205,7 @@ class BucketView implements StoreView {
     return { path, pieces: whole(read) };
   }
 
-  /** The store may end a read that pauses for long, as this one does while files are compared. */
+  /** Goes on after a break: a store may end a read that pauses for long, as this one does while files are compared. */
   private async *pieces(segment: string, size: number): AsyncGenerator<Buffer> {
     let position = 0;
     for (let brokeAt = -1; position < size; ) {

@@ -3,8 +3,8 @@ import { plannedDays } from '../compaction-days.js';
 import { readDayPlan } from '../compaction-plan.js';
 
 /**
- * The keys of the segments of each unfinished compaction: the merged one (target) and those that it replaces (sources).
- * A plan exists from before its target is created until after its sources were removed.
+ * For each unfinished compaction, the keys of its segments: the merged one (target), and the ones that it replaces
+ * (sources). A plan exists from before its target is created until after its sources were removed.
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];

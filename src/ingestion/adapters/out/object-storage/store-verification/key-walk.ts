@@ -25,7 +25,7 @@ export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory =
     if (unknown !== undefined && object.key.startsWith(unknown)) continue;
     const entry = entryOf(object, layout);
     if (entry) yield entry;
-    // An object whose own key ends with `/` hides no other keys.
+    // An object whose own key ends with `/` doesn't hide the keys below it.
     unknown = entry && entry.path !== object.key ? entry.path : undefined;
   }
 }
