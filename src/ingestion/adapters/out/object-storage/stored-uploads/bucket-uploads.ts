@@ -17,7 +17,7 @@ import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
-/** Expired uploads are removed at most once in this time, however many processes share the bucket. */
+/** The processes that share a bucket remove expired uploads at most once in this time, all together. */
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /** Finds, lists and removes the uploads in a bucket, by the times in the names of segments; there is no other index. */
@@ -63,8 +63,8 @@ export class BucketUploads extends StoredUploads {
   }
 
   /**
-   * `end` was computed from this machine's time. If that is on a later day (UTC) than the store's, `end` is moved back
-   * by whole days, because uploads expire by days.
+   * Moves `end` back by whole days (UTC) if this machine's time, from which it was computed, is on a later day than the
+   * store's: uploads expire by days.
    */
   private untilExpired(end: Date): Date {
     const aheadMs = beginningOfDay(Date.now()) - beginningOfDay(this.bucket.storeTime);

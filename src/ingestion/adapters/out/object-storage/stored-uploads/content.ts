@@ -36,7 +36,7 @@ export async function openFile(bucket: Bucket, path: string, range: ByteRange | 
       }
     }
   };
-  // The iterator isn't a generator: a generator that is ended before its first piece couldn't release the connection.
+  // The iterator isn't a generator: one that is ended before its first piece couldn't release the connection.
   const iterator: AsyncIterableIterator<Uint8Array, undefined> = {
     [Symbol.asyncIterator]: () => iterator,
     next,

@@ -92,7 +92,7 @@ export class DayHold {
     throw new Error(`${key} changes faster than it can be written.`);
   }
 
-  /** A fence (an empty object) in place of a missing target keeps it from being created later. */
+  /** Completes a plan if its target exists; otherwise prevents the target by a fence, an empty object in its place. */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;
     const size = await sizeOf(this.bucket, target);

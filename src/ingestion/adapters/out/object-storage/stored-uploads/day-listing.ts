@@ -5,7 +5,7 @@ import { isDate } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
-/** One request to a store usually lists that many. */
+/** One request to a store usually lists this many objects. */
 const FIRST_PAGE = 1_000;
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
@@ -15,7 +15,7 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
-/** Whether a day's segments are so few and short that all of them may be read. */
+/** Whether a day's segments are so few and short (64 segments, 4 MiB) that all of them may be read. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 

@@ -15,13 +15,13 @@ const MANY_IN_WINDOW = 3_000;
 
 interface MovingDay {
   readonly known: ReadonlySet<string>;
-  /** Listed again after the last other listing of the day; undefined if not listed since. */
+  /** Merged segments, listed after the last other listing of the day; undefined if not listed since then. */
   later: Promise<readonly ListedObject[]> | undefined;
 }
 
 /** The sources that a list of uploads is read from: at first days, then the segments of each day that is read. */
 export class DaySources {
-  /** In milliseconds since 1970, inclusive. */
+  /** Uploads received later than this aren't listed, in milliseconds since 1970. */
   private readonly until: number;
   private readonly moving = new Map<Day, MovingDay>();
 
@@ -37,7 +37,7 @@ export class DaySources {
     const { kind, from } = this.filter;
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
-    // A list mostly begins with the current day, so this day's segments are listed at the same time as the directories
+    // A list mostly begins with the current day. So this day's segments are listed at the same time as the directories
     // of all days.
     const now = this.bucket.storeTime;
     const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
@@ -51,8 +51,8 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments for one of the days in `moving` since it was first listed. Lines of
-   * the segments that it has merged may then be missing from the page.
+   * Whether compaction has created further segments for a large day since that day was first listed. Lines of the
+   * segments that compaction has merged may then be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
@@ -70,8 +70,8 @@ export class DaySources {
     }
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(this.bucket, day)) {
-      // Listed again while other segments are read, so that `hasMoved` needn't wait. Not used if older segments of the
-      // day are listed later.
+      // Merged segments are listed again while other segments are read, so that `hasMoved` needn't wait. The listing
+      // isn't used if older segments of the day are listed after it.
       const later = allTargets(this.bucket, day);
       later.catch(() => undefined);
       this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });

@@ -15,7 +15,7 @@ export class LineScan {
   private begin: number;
   private hasText = false;
 
-  /** @param first the offset of the first piece in the segment, where a line must begin. */
+  /** @param first the offset of the first piece in the segment; a line must begin there. */
   constructor(
     private readonly text: string,
     first: number,
@@ -44,7 +44,7 @@ export class LineScan {
     return { range: { first, last: end - 1 }, bytes: end - first > LONG_LINE_BYTES ? undefined : bytes.subarray(first - this.at, newline) };
   }
 
-  /** Of a long line, keeps only the last bytes, where the text may have begun. */
+  /** Keeps an incomplete line; of one longer than 64 KiB, only the last bytes, where the text may have begun. */
   private keep(bytes: Buffer): void {
     const end = bytes.lastIndexOf(NEWLINE) + 1;
     if (end > 0) this.begin = this.at + end;

@@ -7,7 +7,7 @@ export interface MarkedSegment {
   readonly ids: ReadonlySet<string>;
 }
 
-/** The segments that a marker names, each once, grouped by their days. */
+/** The segments that the marker of a removal names, each once, with the ids of its removed uploads; grouped by days. */
 export function markedSegments(remnants: readonly Remnant[]): (readonly MarkedSegment[])[] {
   const segments = new Map<string, Set<string>>();
   for (const { upload_id: uploadId, segment } of remnants) {

@@ -38,7 +38,7 @@ export interface PageQuery {
  *
  * Holds in memory the lines of a page, at most MAX_PAGE_BYTES or a single longer line, and the segments being read.
  *
- * @param memory where this memory is taken.
+ * @param memory where the memory for these lines and segments is taken.
  */
 export async function readPage(sources: readonly Source[], { filter, limit, after }: PageQuery, memory: PageMemory): Promise<UploadPage> {
   const page = new Page(filter, limit, after);
@@ -50,7 +50,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     rest.sort((one, other) => other.latest - one.latest);
     const [newest] = rest;
     if (!newest) return page.end(false);
-    // The newest unread source may have an upload that was received at `latest`.
+    // The newest unread source may have an upload that was received at `latest`, so only later uploads are settled.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
@@ -69,7 +69,8 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 }
 
 /**
- * More listings after reads in vain, so that the days of years aren't listed one by one for a customer without uploads.
+ * The sources to read next: more listings after reads in vain, so that the days of years aren't listed one by one for a
+ * customer without uploads.
  */
 function nextReads(sources: readonly Source[], page: Page, inVain: number): Source[] {
   const [newest] = sources;
@@ -122,7 +123,7 @@ class Page {
     if (!isSelected(upload, this.filter) || (this.after && comparePositions(upload, this.after) >= 0)) return;
     const last = this.entries.at(-1);
     if (this.isCut && last && comparePositions(upload, last.upload) < 0) return;
-    // While compaction moves a line, the line is in two segments, so an upload may be read twice.
+    // While compaction moves a line, the line is in two segments, so its upload may be read twice.
     if (this.entries.some((entry) => entry.upload.uploadId === upload.uploadId)) return;
     const at = this.entries.findLastIndex((entry) => comparePositions(entry.upload, upload) > 0);
     this.entries.splice(at + 1, 0, { upload, bytes });
@@ -134,7 +135,7 @@ class Page {
     return this.isFull && last !== undefined && last.upload.receivedAt.getTime() >= bound;
   }
 
-  /** A client would otherwise get the same page again and again. */
+  /** Whether a page that ends at `bound` ends behind its beginning. Otherwise a client would get it again and again. */
   isProgress(bound: number): boolean {
     return !this.after || comparePositions(positionBehind(bound), this.after) < 0;
   }

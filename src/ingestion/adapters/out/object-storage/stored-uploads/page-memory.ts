@@ -1,7 +1,7 @@
 import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 
-/** The memory of one page of a list of uploads. For a page that needs at most 64 KiB, none is taken. */
+/** The memory of one page of a list of uploads. A page that needs at most 64 KiB takes no memory. */
 export class PageMemory {
   private bytes = 0;
 

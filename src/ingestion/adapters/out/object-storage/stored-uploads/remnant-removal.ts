@@ -25,7 +25,7 @@ export class RemnantRemoval {
     this.outbox = new OutboxPresence(bucket);
   }
 
-  /** The present time, for the events of a removal; undefined without events: the event outbox was never opened. */
+  /** The present time, for the events of a removal; undefined if the event outbox was never opened: no events then. */
   async eventTime(): Promise<Date | undefined> {
     return (await this.outbox.isBegun()) ? new Date(this.bucket.now) : undefined;
   }

@@ -7,17 +7,17 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
-/** Claims of older uploads are assumed to be gone: compaction removes them after 25 hours, or later. */
+/** Claims of uploads older than this are assumed to be gone: compaction removes claims after 25 hours, or later. */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
 
 const REMNANT = z.object({
   upload_id: z.string(),
-  /** This member and `segment` are missing in markers of earlier versions. */
+  /** `customer_id` and `segment` are missing in markers of earlier versions of the service. */
   customer_id: z.string().optional(),
   segment: z.string().optional(),
   content_path: z.string().nullable(),
-  /** Null also if the claim is assumed to be gone (CLAIMED_FOR_MS). */
+  /** The key of the upload's claim; null if there is none, or if it is assumed to be gone (CLAIMED_FOR_MS). */
   claim: z.string().nullable(),
   /** The data of the removal's event; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),

@@ -43,7 +43,7 @@ export async function* linesIn(bytes: Buffer, offset = 0): AsyncGenerator<Line> 
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
-  // If the byte before the range is a newline, a line begins at the first byte of the range.
+  // The byte before the range is read too: if it is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
   const bytes = await readRange(bucket, key, { first, last: range.last });
   const begin = range.first === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;

@@ -16,8 +16,8 @@ export interface Rewriting {
 }
 
 /**
- * The content of a segment without the lines of the selected uploads; undefined if it has no such line. Overwrites
- * `bytes`.
+ * The content of a segment without the lines of the selected uploads; undefined if the segment has no such line.
+ * Overwrites the bytes that were read.
  */
 export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
@@ -39,12 +39,12 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
 }
 
 /**
- * Writes a segment without the lines to remove, or removes the segment. Reads it again if another process has changed
- * it.
+ * Writes a segment without the lines to remove, or removes the segment. Reads the segment again if another process has
+ * changed it.
  *
  * @param first the content for the first attempt.
  * @returns the uploads whose lines were removed. Lines that another process has removed first don't count, unless the
- * segment is removed (`isOver`).
+ *   segment is removed (`isOver`).
  * @throws errors of the bucket; an Error after ten attempts.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {

@@ -40,8 +40,8 @@ interface Sorting {
 }
 
 /**
- * A long segment whose lines are roughly in the order in which their uploads were received. It is read in blocks, the
- * last block first.
+ * A long segment whose lines are roughly in the order in which their uploads were received. The segment is read in
+ * blocks, the last block first.
  *
  * A removal of uploads may shorten the segment meanwhile. A block may then repeat lines, but no unread line is missed.
  */
@@ -62,7 +62,7 @@ export class SortedSource implements Source {
     const end = this.end ?? (await this.seek());
     const { key } = this.segment;
     const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // A line is longer than the block, or a removal has shortened the segment. So a longer block is read next.
+    // No line begins in the block: a line is longer, or a removal has shortened the segment. The next block is longer.
     if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
     let first: Upload | undefined;
     for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {

@@ -42,9 +42,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
  */
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
-  /**
-   * Otherwise many removals on one day would compete for its hold, and each keep a segment of up to 64 MiB in memory.
-   */
+  /** Removals take turns: they compete for the day's hold, and each keeps a segment of up to 64 MiB in memory. */
   private readonly rewrites = new OneAtATime();
   private silence: StoreSilentError | undefined;
 
@@ -69,8 +67,8 @@ export class UploadRemoval {
     }
     if (!mayAccess(found.upload.customerId)) return false;
     const { marks, isRemoved } = await this.inTurn(async () => {
-      // Sweepers take a removal for crashed when its marker is a minute old, so it is written only in this removal's
-      // turn.
+      // The marker is written only in this removal's turn, because sweepers take a removal for crashed when its marker
+      // is a minute old.
       const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.eventTime());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
@@ -79,7 +77,7 @@ export class UploadRemoval {
     return isRemoved;
   }
 
-  /** If the store is silent, the waiting removals fail too, instead of waiting for another time-out each. */
+  /** Runs removals of single uploads one at a time. If the store is silent, the waiting ones fail at once. */
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     const before = this.silence;
     return this.rewrites.run(async () => {
@@ -145,7 +143,7 @@ export class UploadRemoval {
     return progress.uploads;
   }
 
-  /** Leaves the markers, and so the events, to the process of the removal or the sweeper. */
+  /** Leaves the markers of removals, and so the events, to the process of the removal or the sweeper. */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
     for await (const { key, size } of this.bucket.list(MARKERS)) {
@@ -175,10 +173,10 @@ export class UploadRemoval {
   }
 
   /**
-   * A search for the uploads might miss a segment with a foreign name.
+   * Removes lines from the segments that a marker names: a search might miss a segment with a foreign name.
    *
    * @returns the ids of the uploads that needn't be searched for: their segments exist, and compaction of the day can't
-   * have begun.
+   *   have begun.
    */
   private async removeMarkedLines(remnants: readonly Remnant[]): Promise<ReadonlySet<string>> {
     const settled = new Set<string>();
@@ -200,8 +198,9 @@ export class UploadRemoval {
   }
 
   /**
+   * Yields the non-empty segments of a day in batches.
    * @param isMoving whether compaction may go on meanwhile, as in a dry run. Segments whose lines compaction has
-   * already copied are then left out, so that no line counts twice.
+   *   already copied are then left out, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -248,8 +247,8 @@ export class UploadRemoval {
       else rewritings.push(rewriting);
     }
     if (rewritings.length === 0) {
-      // If a listed segment is gone and the hold was lost, compaction may have moved the lines. The check then fails,
-      // and the day is read again.
+      // If a listed segment is gone and the hold was lost, compaction may have moved the segment's lines. The check
+      // then fails, and the day is read again.
       if (isMissed) await hold?.check();
       return;
     }
@@ -291,8 +290,8 @@ export class UploadRemoval {
         await removeFrom(segment);
         return;
       }
-      // Searches until no segment has the line: compaction may have moved it before the hold was taken, or a stalled
-      // writer may have written it twice.
+      // The search is repeated until no segment has the line: compaction may have moved the line before the hold was
+      // taken, or a stalled writer may have written it twice.
       for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
       await hold.check();
     });

@@ -15,24 +15,25 @@ import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
 const CLOCKS_APART_MS = 15 * 60_000;
-/** How far the time in the name of a segment with several lines may be from the time in the id of an upload in it. */
+/** How far the time in the name of a shared segment may be from the time in the id of an upload in the segment. */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * If no machine's clock was set back, LIKELY covers the names of all segments to which the line can have been written,
- * unless the upload was slow. WIDE also covers the names that are possible after a clock was set back.
+ * Around the time in an upload's id, LIKELY covers the names of all segments to which the line can have been written,
+ * unless the upload was slow or a clock was set back. WIDE also covers the names possible after a clock was set back.
  */
 const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MAX_ROUNDS = 10;
 const COMPACTION_MS = 3 * DAY_MS;
 /**
- * A line is usually written soon after the time in the upload's id, so the first reads are few. With 1,000,000 uploads
- * a day, each in its own segment, LIKELY selects fewer segments than these two numbers together.
+ * Few segments are read at first, because a line is usually written soon after the time in the upload's id. With
+ * 1,000,000 uploads a day, evenly spread and each in its own segment, LIKELY selects fewer than these two numbers
+ * together: FIRST_READS and READS_AT_ONCE.
  */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
-/** For long lines in searches whose caller gives no other memory, such as those of removals. */
+/** The memory for long lines in searches whose caller gives no other memory, such as those of removals. */
 const sharedMemory = new MemoryBudget();
 
 /**
@@ -65,11 +66,11 @@ interface Window {
 class UploadSearch {
   private readonly days: readonly Day[];
   private readonly slowDays: readonly Day[];
-  /** As `<key> <size>`: if a segment's size has changed, it was rewritten, and is read again. */
+  /** The searched segments, as `<key> <size>`: if a segment's size has changed, it was rewritten, and is read again. */
   private readonly searched = new Set<string>();
   private missed = 0;
   private isFound = false;
-  /** Reads that are still in progress then give back the memory that they take, even if they find the line. */
+  /** True once the search has ended: reads in progress then give back their memory, even if they find the line. */
   private isOver = false;
   private readonly longReads = new OneAtATime();
 
@@ -87,8 +88,8 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     // Until compaction, an upload with a file has a segment of its own. Reading it takes a fifth of the processor time
-    // of the listings, so on the current day the listings begin only if there is none. On other days they begin at
-    // once, because otherwise four requests would follow each other.
+    // of the listings, so on the current day the listings begin only if there is no such segment. On other days they
+    // begin at once, because otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
@@ -99,7 +100,7 @@ class UploadSearch {
       this.days.map((day) => this.created(day)),
       this.slowDays.map((day) => this.slow(day)),
     ].map((lists) => Promise.all(lists));
-    // These aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
+    // The listings aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
     for (const listing of listings) listing.catch(() => undefined);
     return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
   }
@@ -160,7 +161,7 @@ class UploadSearch {
     return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
   }
 
-  /** Names that don't begin with a UUID, and times over a day later, count as nearest. */
+  /** Searches the nearest times first. Names that don't begin with a UUID, and times over a day later, are nearest. */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
       const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
@@ -206,7 +207,7 @@ class UploadSearch {
     return undefined;
   }
 
-  /** One long line is read at a time, so that those still waiting when the wanted one is found needn't be read. */
+  /** One long line is read at a time, so that none of those still waiting is read once the wanted one is found. */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
       if (this.isFound || this.isOver) return undefined;
