@@ -5,7 +5,7 @@ const MAX_TURN_MS = 5;
 
 type Queue = (() => void)[];
 const single: Queue = [];
-/** The queue of each job (`asJob`) with waiting calls, in the order in which the jobs begin their next calls. */
+/** The queues of the jobs (`asJob`) that have waiting calls, in the order in which the jobs begin their next calls. */
 const jobs: Queue[] = [];
 const currentJob = new AsyncLocalStorage<Queue>();
 let hasBegun = false;
@@ -38,7 +38,8 @@ function beginCalls(): void {
     const next = (begun === 0 ? nextOfJobs() : undefined) ?? single.shift() ?? nextOfJobs();
     next?.();
     begun += 1;
-    // The SDK begins a call in microtasks. A `nextTick` callback set in a microtask runs when none is left.
+    // The next call begins only when the SDK has begun this one, which it does in microtasks: a `nextTick` callback
+    // that was set in a microtask runs only when no microtask is left.
     queueMicrotask(() => {
       process.nextTick(() => {
         if (isAnyWaiting() && begun < MAX_CALLS && performance.now() < end) beginNext();

@@ -9,9 +9,9 @@ import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
-/** The writer of a younger segment may still retry or undo its write, for lack of an answer. So it isn't merged yet. */
+/** The writer of a segment younger than this may still retry or undo the write, so the segment isn't merged yet. */
 const MIN_AGE_MS = 10 * MINUTE_MS;
-/** A segment's idempotency key has expired at this age: a key is kept for 24 hours, and its claim names the segment. */
+/** A segment with an idempotency key isn't merged at a lesser age: the key's claim names the segment for 24 hours. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
 const MAX_TARGET_BYTES = 64 * MIB;

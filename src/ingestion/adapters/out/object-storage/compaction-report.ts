@@ -5,7 +5,7 @@ import type { CompactionRun } from './compaction-run.js';
 
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/** A report for a person: lines for segments merged, removed or left alone, and for failures, then a summary. */
+/** A report for a person: lines for what was merged, removed, left alone, in progress or failed, then a summary. */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';

@@ -36,7 +36,7 @@ const CLAIM = z.object({
    */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // A damaged claim must not make a process overwrite the segment, or remove the file, of another upload.
+  // A claim may name only its own upload's segment and file: otherwise a damaged one could destroy another's.
   return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 
@@ -117,8 +117,9 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, calls `read` instead, which
-   * reads the repeated request to its end. Resolves to the receipt of the stored upload if both requests are the same.
+   * Stores an upload by calling `keep`, and resolves to its receipt. If the idempotency scope already has an upload,
+   * calls `read` instead, which reads the repeated request to its end, and resolves to the receipt of the stored upload
+   * if both requests are the same.
    *
    * @param own the claim to write if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and

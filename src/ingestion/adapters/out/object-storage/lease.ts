@@ -37,7 +37,8 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless: a process that takes over puts a fence in place of the missing segment.
+        // A failed renewal is harmless: a process that considers this one crashed puts a fence in place of the missing
+        // segment.
       });
     }, RENEW_EVERY_MS).unref();
   }

@@ -12,7 +12,7 @@ import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 
 const MAX_WAIT_MS = 2_000;
-/** The longest pause between retries. Long, because each may read all segments of the last 24 hours. */
+/** The longest pause between attempts to compare. Long, because each may read all segments of the last 24 hours. */
 const MAX_PAUSE_MS = 5 * 60_000;
 
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';

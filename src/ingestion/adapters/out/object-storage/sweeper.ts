@@ -69,9 +69,9 @@ export class Sweeper {
       // A marker less than a minute old was renewed after it was listed, so the process of the upload is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // Replaces only the version that was read, so only one process decides. If this process stalled, and compaction
-      // moved the line meanwhile, the replacement fails and the file stays: compaction moves a line only after its
-      // marker is gone.
+      // Replaces the marker only in the version that was read, so that only one process decides. If this process
+      // stalled, and compaction moved the line meanwhile, the replacement fails and the file stays: compaction moves a
+      // line only after its marker is gone.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -124,7 +124,7 @@ export class Sweeper {
     this.logger.warn(`${key} is not a marker of this store; leaving it alone.`);
   }
 
-  /** Whether the upload's line exists. If not, a fence in place of its segment keeps it from appearing later. */
+  /** Whether the upload's line exists. If not, a fence in place of the segment keeps the line from appearing later. */
   private async isComplete({ segment }: UploadMarker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -14,7 +14,7 @@ import { Container, DefaultCredential } from './container.js';
 export interface AzureBlobBucketOptions {
   readonly container: string;
   readonly prefix?: string;
-  /** The storage account. With `url`, the default credential of `@azure/identity` is used. */
+  /** How to reach the storage account. With `url`, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
   readonly timeoutMs: number;
   /**
@@ -86,7 +86,7 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // The SDK's `uploadStream` can't abort the staging of a block, and doesn't count buffers in the memory budget.
+      // Not by the SDK's `uploadStream`, which can't abort the staging of a block, and ignores the memory budget.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -268,7 +268,7 @@ function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8
 
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
-/** Whether an error has one of Azure's codes. Its status isn't enough: 404 may also mean a missing container. */
+/** Whether an error has one of Azure's codes. The HTTP status isn't enough: 404 may also mean a missing container. */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
 

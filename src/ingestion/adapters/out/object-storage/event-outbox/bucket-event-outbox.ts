@@ -197,7 +197,7 @@ class DeliveryState {
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 
-  /** Whether no listed event is left, apart from announced segments, because some of those may not be written yet. */
+  /** Whether no listed event is left to deliver, except of announced segments: some may not be written yet. */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }

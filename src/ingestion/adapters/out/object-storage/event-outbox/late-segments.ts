@@ -8,7 +8,7 @@ import { isTimed } from './cursor.js';
 
 /** A segment written longer than this before or after the time in its name must be announced. */
 export const MAX_LATE_MS = 40_000;
-/** A segment so late before its write is announced first: an announcement only afterwards could be lost in a crash. */
+/** A segment that is already this late is announced before its write: a crash could prevent a later announcement. */
 const SOON_LATE_MS = 20_000;
 const ANNOUNCED_FOR_MS = 5 * 60_000;
 /** How long the event outbox waits for an announced segment before it searches for the uploads by their ids. */
@@ -20,7 +20,7 @@ export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 /** Parses an announcement in `events/late/`; undefined if the bytes are anything else. */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
-/** Finds out whether the event outbox of a bucket was ever opened, which is when the bucket has a cursor. */
+/** Finds out whether the event outbox of a bucket was ever opened, that is, whether the bucket has a cursor. */
 export class OutboxPresence {
   private hasBegun = false;
 

@@ -61,7 +61,8 @@ export class LateSource implements EventSource {
         continue;
       }
       const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
-      // An announcement is old only if two times say so, because the time in a single answer of the store may be wrong.
+      // An announcement counts as old only if both its age in the listing and the time in its key say so, because the
+      // time in a single answer of the store may be wrong.
       waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);

@@ -18,7 +18,7 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
-  /** The ids of the last confirmed uploads, by segment: after a removal of uploads, the offset of a line is wrong. */
+  /** The ids of the last confirmed uploads, by segment. They find the place again after a removal has moved lines. */
   private readonly remembered = new Map<string, string[]>();
 
   constructor(

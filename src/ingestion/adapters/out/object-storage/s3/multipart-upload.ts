@@ -100,7 +100,7 @@ export class MultipartUpload {
     return { PartNumber, ETag, ChecksumCRC32 };
   }
 
-  /** Completes the upload. Isn't limited while bytes move: a store may need long to join many parts. */
+  /** Completes the upload, however long that takes while bytes move: a store may need long to join many parts. */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId: this.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: this.parts } };

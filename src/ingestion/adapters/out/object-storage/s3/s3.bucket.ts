@@ -88,7 +88,7 @@ export class S3Bucket extends Bucket {
         return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
       } catch (error) {
         if (errorNameOf(error) === 'TimeoutError') throw connection.silence();
-        // The SDK retries a request that failed, but not one whose answer breaks off in the middle.
+        // Retried here: the SDK retries a request that failed, but not one whose answer breaks off in the middle.
         if (attempt === READ_ATTEMPTS) throw error;
         connection.onRetry();
       }

@@ -231,7 +231,7 @@ export class StoreMove {
     }
     if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
-    // While a service uses the store, the upload may have been removed since its line was read.
+    // While a service uses the store, a missing file is no problem: its upload may have been removed meanwhile.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
     try {
       await this.bucket.upload(path, this.checked(bytes, file));

@@ -2,13 +2,13 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 
 /**
- * Opens an upload's file. A read that breaks off is continued, because a store may end a download that its reader
- * pauses for long.
+ * Opens an upload's file. A read that breaks off is continued as long as it makes progress, because a store may end a
+ * download that its reader pauses for long.
  *
  * @param size the length of the file in bytes, according to its line.
  * @returns undefined if the file is missing.
  * @throws ServiceError `storage-failure`, also while the file is read, and if the file turns out to have another
- * length.
+ *   length.
  */
 export async function openFile(bucket: Bucket, path: string, range: ByteRange | undefined, size: number): Promise<AsyncIterable<Uint8Array> | undefined> {
   const failure = storageFailure('A file could not be read.');

@@ -4,7 +4,7 @@ import type { ByteRange } from '../bucket.js';
 
 export interface FoundText {
   readonly range: ByteRange;
-  /** The line; undefined if it has more than 64 KiB. */
+  /** The bytes of the line, without the newline; undefined if the line has more than 64 KiB. */
   readonly bytes: Buffer | undefined;
 }
 

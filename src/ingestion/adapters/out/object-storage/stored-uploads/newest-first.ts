@@ -6,7 +6,7 @@ import type { PageMemory } from './page-memory.js';
 
 const READS_AT_ONCE = 32;
 const MAX_READS_AT_ONCE = 256;
-/** MAX_BYTES and MAX_READS end a page early, unless a client would then get the same page again and again. */
+/** A page ends early after reading MAX_BYTES or MAX_READS sources, unless it would then be the same page again. */
 const MAX_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_READS = 2_000;

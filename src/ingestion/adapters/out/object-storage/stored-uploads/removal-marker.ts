@@ -17,7 +17,7 @@ const REMNANT = z.object({
   customer_id: z.string().optional(),
   segment: z.string().optional(),
   content_path: z.string().nullable(),
-  /** The key of the upload's claim; null if there is none, or if it is assumed to be gone (CLAIMED_FOR_MS). */
+  /** The key of the upload's claim; null if there is none, or if it is assumed to be gone after seven days. */
   claim: z.string().nullable(),
   /** The data of the removal's event; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),

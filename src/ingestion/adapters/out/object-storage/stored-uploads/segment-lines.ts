@@ -18,7 +18,7 @@ export class SegmentGoneError extends Error {
 export interface Line {
   readonly upload: Upload;
   readonly begin: number;
-  /** The offset after the line and its newline, in bytes. */
+  /** The offset in the segment after the line and its newline, in bytes. */
   readonly end: number;
 }
 

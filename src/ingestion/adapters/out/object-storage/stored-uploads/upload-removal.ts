@@ -42,7 +42,7 @@ const MAX_BYTES = 8 * 1024 * 1024;
  */
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
-  /** Removals take turns: they compete for the day's hold, and each keeps a segment of up to 64 MiB in memory. */
+  /** Removals of single uploads take turns: they compete for a day's hold, and each keeps up to 64 MiB in memory. */
   private readonly rewrites = new OneAtATime();
   private silence: StoreSilentError | undefined;
 
@@ -143,7 +143,7 @@ export class UploadRemoval {
     return progress.uploads;
   }
 
-  /** Leaves the markers of removals, and so the events, to the process of the removal or the sweeper. */
+  /** Clears remnants, but leaves their markers, and so the events, to the process of the removal or the sweeper. */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
     for await (const { key, size } of this.bucket.list(MARKERS)) {

@@ -26,9 +26,8 @@ const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MAX_ROUNDS = 10;
 const COMPACTION_MS = 3 * DAY_MS;
 /**
- * Few segments are read at first, because a line is usually written soon after the time in the upload's id. With
- * 1,000,000 uploads a day, evenly spread and each in its own segment, LIKELY selects fewer than these two numbers
- * together: FIRST_READS and READS_AT_ONCE.
+ * At first 32 segments are read at once, then 256: a line is usually written soon after the time in the upload's id.
+ * With 1,000,000 uploads a day, evenly spread and each in its own segment, LIKELY selects fewer than 288.
  */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
@@ -100,7 +99,7 @@ class UploadSearch {
       this.days.map((day) => this.created(day)),
       this.slowDays.map((day) => this.slow(day)),
     ].map((lists) => Promise.all(lists));
-    // The listings aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
+    // The listings aren't awaited if the search in the own segment finds the line or rejects, so they need handlers.
     for (const listing of listings) listing.catch(() => undefined);
     return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
   }
@@ -161,7 +160,9 @@ class UploadSearch {
     return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
   }
 
-  /** Searches the nearest times first. Names that don't begin with a UUID, and times over a day later, are nearest. */
+  /**
+   * Searches near times first. Names that don't begin with a UUID, and times over a day after the id's, are nearest.
+   */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
       const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
