@@ -73,8 +73,8 @@ const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
 /**
  * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service or
  * a proxy refuses the request. Without an answer, it rejects with the error of `fetch` or of the function `token`, or
- * with the reason of `signal`. If an answer with a success status isn't JSON, such as the login page of a proxy, a
- * method that needs JSON from it rejects with a SyntaxError; an upload and `deleteUpload` reject with `LoadDataError`.
+ * with the reason of `signal`. An answer with a success status may not be the service's, but the login page of a
+ * proxy: an upload and `deleteUpload` then reject with `LoadDataError`, and other methods with a SyntaxError.
  */
 export class LoadDataClient {
   private readonly baseUrl: string;

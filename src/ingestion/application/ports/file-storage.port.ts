@@ -28,7 +28,7 @@ export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
   replayed: false,
 });
 
-/** An upload in progress. Its bytes are still arriving, and the data that follows them isn't known yet. */
+/** An upload in progress. The bytes of its file may still be arriving, and its `additional_data` may follow them. */
 export interface UploadDraft {
   /** An id that is unique forever. A store never receives the same id twice. */
   readonly uploadId: string;

@@ -59,7 +59,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     text: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
-    // The first change adds all missing scopes, because the API's list of scopes can only be replaced as a whole.
+    // The first of these changes adds all missing scopes, because the API's list of scopes can only be replaced as a whole.
     make: () => scopes.ensure(missing, new Operation()),
   });
   return {

@@ -32,8 +32,8 @@ const MAX_LISTED = 1_000;
  * can't be found by the time in their name are announced in `events/late/` (`LateSegments`), and removals of uploads
  * are written to `events/removed/` (`writeRemoved`).
  *
- * Usually one process at a time delivers events: the one that holds the cursor. If it crashes, another one takes over
- * within a minute.
+ * Usually one process at a time delivers events: the one that holds the cursor. If it crashes or stalls, another one
+ * takes over within a minute. A stalled process may still deliver until it next tries to write the cursor.
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;

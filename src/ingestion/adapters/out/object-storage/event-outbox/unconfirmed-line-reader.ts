@@ -18,7 +18,10 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
-  /** The ids of the last confirmed uploads, by segment. They find the place again after a removal has moved lines. */
+  /**
+   * The ids of the last confirmed uploads in segments that also have unconfirmed ones, by the segment's key. They find
+   * the place again after a removal of uploads has moved lines.
+   */
   private readonly remembered = new Map<string, string[]>();
 
   constructor(
