@@ -73,7 +73,7 @@ const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
 /**
  * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service or
  * a proxy refuses the request. Without an answer, it rejects with the error of `fetch` or of the function `token`, or
- * with the reason of `signal`. An answer with a success status may not be the service's, but the login page of a
+ * with the reason of `signal`. An answer with a success status may not be of the service, but the login page of a
  * proxy: an upload and `deleteUpload` then reject with `LoadDataError`, and other methods with a SyntaxError.
  */
 export class LoadDataClient {

@@ -45,7 +45,7 @@ const NO_REASON = { error: '', error_description: '' };
  */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
-/** A provider's JSON API over HTTP. All calls share one access token. Any number of calls may be in flight. */
+/** A provider's JSON API over HTTP. All calls share one access token. Any number of calls may be made at once. */
 export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
