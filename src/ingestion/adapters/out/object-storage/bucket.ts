@@ -3,127 +3,156 @@ import type { ByteRange } from '../../../application/ports/stored-uploads.port.j
 
 export type { ByteRange };
 
+/** An object that was read whole. */
 export interface ReadObject {
   readonly bytes: Buffer;
   /**
-   * The object's version, to which `replace` can limit a write. Different contents of an object have different
+   * Identifies the object's content, so that `replace` can overwrite only this version. Different bytes have different
    * versions. Writing the same bytes again may give the same version.
    */
   readonly version: string;
-  /** Time since the object was written, by the store's clock. */
+  /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
+/** An object that a listing found. */
 export interface ListedObject {
   readonly key: string;
+  /** The length of the object, in bytes. */
   readonly size: number;
+  /** Milliseconds since the object was written, by the store's clock. */
   readonly ageMs: number;
 }
 
 const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * Returns `offsetMs`, the offset between a store's clock and this machine's, or 0 if it is less than four minutes. A
- * store's times are whole seconds and arrive late, so a small offset can't be measured.
+ * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
+ * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
+ * measured exactly.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
-/** The bucket's time-out limits a whole write of up to this length. A longer one may take longer while bytes move. */
+/**
+ * A request that writes a whole object of at most this many bytes must be sent and answered within the bucket's
+ * time-out. If the object is longer, the request may take longer, as long as bytes move.
+ */
 export const SHORT_BODY_BYTES = 1024 * 1024;
 
 /**
- * The operations that the object-storage adapter needs from a store. Keys are relative to the bucket's prefix.
+ * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
+ * prefix.
  *
- * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as StoreSilentError after the
- * bucket's time-out. Listings, and iterators from `open`, throw their errors while they are iterated. After most
- * errors, the store may have carried out the operation, or may still do so later. A call repeats its request where that
- * is safe, and recognizes an object that its own earlier attempt wrote.
+ * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as ObjectExistsError,
+ * MissingRightError or StoreSilentError. A call to a store that makes no progress rejects after the bucket's time-out.
+ * Listings, and iterators from `open`, throw their errors while they are iterated. After most errors, the store may
+ * have carried out the operation or not, and may still carry it out later. A call repeats its request where that is
+ * safe. If the answer to the first request was lost, the repeated request may be refused because of the object that the
+ * first one wrote. The call recognizes this object as its own.
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds. 0 if they differ by less than four minutes,
-   * and before the store's first answer.
+   * How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answers. 0
+   * if the clocks differ by less than four minutes, and before the first answer.
    */
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970; before the store's first answer, this machine's time.
-   * May be some seconds early.
+   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers; this machine's
+   * time before the first answer. May be some seconds early, because a store's times are whole seconds and arrive late.
    */
   abstract get storeTime(): number;
 
   /**
-   * The present time for all that is stored, in milliseconds since 1970: this machine's time, or the store's if the
-   * clocks differ by four minutes or more. So a machine with a wrong clock stores right times too.
+   * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's
+   * if the two clocks differ by four minutes or more, so that a machine with a wrong clock stores right times too.
    */
   get now(): number {
     return Date.now() + this.clockOffsetMs;
   }
 
-  /** Creates an object. Resolves to its version, or to undefined if the key is taken. */
+  /**
+   * Creates an object unless one with the same key exists. Resolves to the new object's version; to undefined if the
+   * key is taken, and then nothing was written.
+   */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
   /**
-   * Writes an object, or overwrites it; with `version`, only if the existing object has this version. Resolves to the
-   * new version, or to undefined if nothing was written.
+   * Writes an object. With `version`, writes only if the object at the key still has this version.
+   *
+   * @returns the new version; undefined if nothing was written, because the object has another version or is missing.
    */
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
   /**
-   * Creates an object from bytes as they arrive, in parts, some of which are held in memory. The object becomes visible
-   * when the bytes have ended. After a failure, removes the parts already sent as far as the store allows it, possibly
-   * after the call has rejected.
+   * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
+   * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts that were already
+   * sent, as far as the store allows it. The removal may end only after the call has rejected.
    *
-   * @throws ObjectExistsError if the key is taken; errors of `bytes`.
+   * @throws ObjectExistsError if the key is taken.
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a small object into memory; undefined if it is missing. */
+  /**
+   * Reads a small object; undefined if the object is missing. Holds the whole object in memory. The longest objects
+   * that the service reads with it have about 64 MiB.
+   */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
-   * Opens an object of any size; undefined if it is missing. A caller that stops reading early must end the iterator.
+   * Opens an object of any size, to be read piece by piece; undefined if the object is missing. A caller that stops
+   * early must end the iterator.
    *
-   * @param range the bytes to read (default: all). It may go beyond the object's end: only the bytes that exist are
-   *   read.
+   * @param range the bytes to read; the whole object if undefined. A range may go beyond the object's end: only the
+   *   bytes that exist are read.
    */
   abstract open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
-  /** Lists the objects whose keys begin with a prefix, each once, in the byte order of their keys. */
+  /**
+   * Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. Lists each object
+   * once.
+   */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
-  /** Like `list`, but starts after the key `after`. Undefined if the store can only list by prefix. */
+  /**
+   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Returns
+   * undefined if the store can only list by prefix, as this default implementation does. To list the names of a time
+   * span (`listNamed`) may then take dozens of requests.
+   */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;
   }
 
-  /** Lists the directories directly below a prefix, as keys with a `/` at the end. */
+  /** Lists the directories directly below a prefix, each once, as keys up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
-  /** Removes objects. Missing objects are no error. */
+  /** Removes objects. Objects that are already missing are no error. */
   abstract remove(keys: readonly string[]): Promise<void>;
 
   /**
-   * Removes the parts of all unfinished uploads to a key, whichever process began them. In Azure, does nothing if an
-   * object is at the key.
+   * Removes the parts of all unfinished uploads to a key, whichever process began these uploads. In Azure, does nothing
+   * if an object is at the key.
    */
   abstract removeParts(key: string): Promise<void>;
 
   /**
    * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
-   * uploads. Doesn't check the right to write, which in Azure includes removing parts. Removes the object at `key`, in
-   * Azure also parts of unfinished uploads to it.
+   * uploads. Doesn't check the right to write. Doesn't check the right to remove parts either if that is part of the
+   * right to write, as in Azure. Removes the object at `key`, in Azure also parts of unfinished uploads to it, and
+   * changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */
   abstract checkRights(key: string): Promise<void>;
 
+  /** Closes connections. */
   abstract close(): void;
 }
 
 /**
- * Returns a function that says whether a key is greater, in byte order, than all keys that the function was called with
- * before. It drops repetitions: the listings of some stores repeat a key, or a page.
+ * Returns a function that says whether a key is new in a listing in byte order: whether it is greater than all keys
+ * before it. Call that function with each key, in the order of the listing. It is needed because the listings of some
+ * stores repeat a key, or a page.
  */
 export function newKeys(): (key: string) => boolean {
   let last: Buffer | undefined;
@@ -145,6 +174,7 @@ export class ObjectExistsError extends Error {
 
 /** The store doesn't permit an operation that the service needs. */
 export class MissingRightError extends Error {
+  /** @param right the missing right, such as `s3:ListBucket`, or the operation that needs the right. */
   constructor(right: string, cause: unknown) {
     super(`The store refused ${right}: ${messageOf(cause)}`, { cause });
     this.name = new.target.name;
@@ -152,8 +182,8 @@ export class MissingRightError extends Error {
 }
 
 /**
- * Returns a function for `.catch()` that throws MissingRightError if `isRefusal` is true of the error, and otherwise
- * the error itself.
+ * Returns a function for `.catch()`. The function throws MissingRightError if `isRefusal` says that an error is the
+ * store's refusal of a right. It throws any other error unchanged.
  */
 export const missingRight =
   (right: string, isRefusal: (error: unknown) => boolean) =>
@@ -163,6 +193,7 @@ export const missingRight =
 
 /** A call to the store took longer than its time limit, or the store neither accepted nor sent a byte for that long. */
 export class StoreSilentError extends Error {
+  /** @param timeoutMs the time limit, in milliseconds. */
   constructor(timeoutMs: number) {
     super(`The store made no progress for ${timeoutMs} ms.`);
     this.name = new.target.name;

@@ -147,7 +147,7 @@ describe('the outbox on a local disk', () => {
 
   it('removes the entry of a segment whose uploads were all removed, without a warning', async () => {
     await outbox.open();
-    const id = await store();
+    await store();
     await storage.close();
     const [path = ''] = await view.files('uploads');
     await writeFile(view.at(path), '');
@@ -155,7 +155,6 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([]);
     expect(await entries()).toEqual([]);
     expect(warnings).toEqual([]);
-    expect(path).toContain(id);
   });
 
   it('delivers other events beside a directory in place of its file of removed uploads, with a warning', async () => {
