@@ -33,7 +33,9 @@ export class Replica {
   get lines(): Promise<readonly Readonly<Record<string, unknown>>[]> {
     return this.files('uploads').then(async (files) => {
       const segments = await Promise.all(files.map((file) => readFile(file, 'utf8')));
-      return segments.flatMap((segment) => segment.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>));
+      // A replica may be writing the last line just now.
+      const complete = segments.flatMap((segment) => segment.split('\n').slice(0, -1));
+      return complete.map((line) => JSON.parse(line) as Record<string, unknown>);
     });
   }
 
