@@ -28,8 +28,8 @@ export class OriginGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws ServiceError `unauthorized` when the request's `Origin` is not allowed and the handler is not marked with
-   * `FromAnyOrigin`.
+   * @throws ServiceError `unauthorized` when the request's `Origin` is not allowed and neither the handler nor its
+   * class is marked with `FromAnyOrigin`.
    */
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IncomingMessage>();

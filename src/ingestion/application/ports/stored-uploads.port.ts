@@ -7,7 +7,10 @@ export type { UploadFilter, UploadPosition };
 export interface UploadPage {
   /** The uploads of the page, newest first. There may be fewer than requested, or none, although more follow. */
   readonly uploads: readonly Upload[];
-  /** The position to pass to `list` as `after` to get the next page; null if no uploads follow. */
+  /**
+   * The position to pass to `list` as `after` to get the next page, which may be the last one and empty; null if it is
+   * known that no uploads follow.
+   */
   readonly next: UploadPosition | null;
 }
 

@@ -108,8 +108,8 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
 }
 
 /**
- * sha-256 digests are compared after the store has computed the file's sha-256; others are verified while the bytes are
- * read.
+ * sha-256 digests of the file are compared after the store has computed the file's sha-256; its other digests are
+ * verified while the bytes are read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';

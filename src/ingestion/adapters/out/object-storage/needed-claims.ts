@@ -72,8 +72,8 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Leaves out the long segments that uploads share, because these uploads have no idempotency key. An unshared segment
- * is named after the id in its line.
+ * Leaves out the long segments whose names don't contain the id in their first line. Uploads without an idempotency key
+ * write such segments, and may share them. An upload with a key has a segment of its own, whose name ends with the id.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

@@ -15,7 +15,7 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
-/** Whether a day's segments are so few and short (64 segments, 4 MiB) that all of them may be read. */
+/** Whether a day's segments are so few and short (64 segments, 4 MiB in all) that all of them may be read. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
