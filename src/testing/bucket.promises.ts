@@ -19,7 +19,7 @@ export const PROMISES = {
     advice: 'Let the store compare and write in one step (for example If-Match).',
   },
   upload: {
-    sentence: 'Creates an object from bytes as they arrive, in parts.',
+    sentence: 'Creates an object from bytes as they arrive, in parts, or in one request if all bytes fit into one part.',
     advice: 'Send the parts in order, also those that are empty or the last one, and remove nothing else.',
   },
   visible: {
@@ -31,7 +31,7 @@ export const PROMISES = {
     advice: 'Complete the upload only if the key is free (for example If-None-Match: *), and remove the parts otherwise.',
   },
   errors: {
-    sentence: 'Rejects with the errors of `bytes`. After any failure, removes the parts that were already sent, as far as the store allows it.',
+    sentence: 'Rejects with the errors of `bytes`. After any failure, tries to remove the parts that were already sent.',
     advice: 'Let the error through unchanged, and abort the upload in the store before rejecting.',
   },
   missing: {
@@ -47,7 +47,7 @@ export const PROMISES = {
     advice: 'Destroy the answer of the store when return() is called, so that no connection stays busy.',
   },
   age: {
-    sentence: "Milliseconds since the object was written, by the store's clock.",
+    sentence: "Milliseconds from the latest write of the object to the store's answer, by the store's clock.",
     advice: "Compute the age from the store's Date and Last-Modified, both in read() and in list().",
   },
   list: {
@@ -59,11 +59,11 @@ export const PROMISES = {
     advice: 'Compare the prefix as text; it may end within a name.',
   },
   after: {
-    sentence: 'Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names.',
+    sentence: 'Like `list`, but leaves out the objects whose keys are `after` or precede it in byte order, without requesting their names.',
     advice: 'Compare the keys as bytes, and follow the continuation of each page. `after` need not be the key of an object.',
   },
   directories: {
-    sentence: 'Lists the directories directly below a prefix, each once, as keys up to and including the next `/`.',
+    sentence: 'Lists the directories directly below a prefix, each once, as keys that end with the first `/` after the prefix.',
     advice: "List with the store's delimiter `/`, and merge what two pages have in common.",
   },
   remove: {
@@ -83,11 +83,11 @@ export const PROMISES = {
     advice: 'Ask the store for each operation, and wrap its refusals with missingRight().',
   },
   storeTime: {
-    sentence: "The time by the store's clock, in milliseconds since 1970, according to the store's latest answers;",
+    sentence: "The time by the store's clock, in milliseconds since 1970, according to the store's latest answer;",
     advice: "Note the store's Date in the answers to reads, listings and writes.",
   },
   clock: {
-    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answers.",
+    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answer;",
     advice: "Compare the store's Date with this machine's time at the answer, through significantOffset().",
   },
   keys: {

@@ -3,7 +3,7 @@ import type { PortPromise } from './port-promise.js';
 /** The promises of the port `EventOutbox` that `eventOutboxContract` tests, and advice for adapters that break them. */
 export const PROMISES = {
   order: {
-    sentence: 'Events of the same segment (a file of index lines) are in the order of its lines.',
+    sentence: 'Events of the same segment (a file of index lines) are in the order of its lines, unless the lines were moved there later.',
     advice: 'Read the unconfirmed lines of a segment, and return each upload as decodeIndexLine() returns it.',
   },
   limit: {
@@ -11,11 +11,11 @@ export const PROMISES = {
     advice: 'End a batch at its limit.',
   },
   acknowledged: {
-    sentence: 'From then on, each upload that is acknowledged is in the outbox.',
+    sentence: 'From then on, each upload that is acknowledged is in the outbox until its event is confirmed or the upload is removed.',
     advice: 'Return an event for what has a line: for each upload once, and for neither a repeated request nor a failed upload.',
   },
   bytes: {
-    sentence: 'Memory is bounded by `limit` and `MAX_EVENTS_BYTES`, however many events wait.',
+    sentence: 'Memory for events is bounded by `limit` and `MAX_EVENTS_BYTES`, or by one longer line, however many events wait.',
     advice: 'End a batch before its lines have more than MAX_EVENTS_BYTES together, unless it has only one.',
   },
   beginning: {
@@ -35,7 +35,7 @@ export const PROMISES = {
     advice: 'Move on only in confirm(), and remember it with the store.',
   },
   wait: {
-    sentence: "Resolves when there may be events that the last call of `next` didn't return.",
+    sentence: "Resolves when there may be events that the last call of `next` didn't return,",
     advice: 'Wake the wait when an upload is stored or removed, also if that was before the call.',
   },
   aborted: {

@@ -18,7 +18,7 @@ export const PROMISES = {
     advice: 'When an upload fails, remove its bytes, and write no line before conclude() has resolved.',
   },
   order: {
-    sentence: 'The store reads them once, in order.',
+    sentence: 'The store reads them at most once, in order.',
     advice: 'Append each chunk to the file in the order in which it arrives, and compute size and digest from the same chunks.',
   },
   pull: {
@@ -30,7 +30,7 @@ export const PROMISES = {
     advice: 'Read all bytes first, then call conclude() once, and make line and bytes visible after it.',
   },
   concludeThrows: {
-    sentence: 'If the function throws, the store keeps nothing and rejects with that error.',
+    sentence: 'If the function throws, the store discards the upload, and rejects with that error.',
     advice: "Let the error of conclude() through unchanged, and remove the upload's bytes.",
   },
   unchanged: {
@@ -46,7 +46,7 @@ export const PROMISES = {
     advice: 'Use draft.content.path as it is, and write the line with indexLine(): both are escaped already.',
   },
   healthy: {
-    sentence: 'Resolves if an upload could be stored now.',
+    sentence: 'Resolves if an upload could be stored now,',
     advice: 'Let checkHealth() try a write, remove it again, and resolve if it worked.',
   },
 } as const satisfies Record<string, PortPromise>;
@@ -57,7 +57,7 @@ export const PROMISES = {
  */
 export const KEY_PROMISES = {
   onlyTheFirst: {
-    sentence: 'Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept.',
+    sentence: 'Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept, unless it is removed.',
     advice: 'Look the scope up before storing, and keep it for 24 hours from receivedAt. Compare scopes as they are.',
   },
   withTheLine: {
@@ -73,11 +73,11 @@ export const KEY_PROMISES = {
     advice: "Compare requestIdentity() of both uploads, and throw a new ServiceError('idempotency-key-reused') if they differ.",
   },
   inProgress: {
-    sentence: '`request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another upload of the scope is in progress;',
+    sentence: '`request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another upload of the scope may be in progress;',
     advice: "Remember the scopes in progress, and throw a ServiceError of kind 'request-in-progress' with retryAfterSeconds 1 before reading.",
   },
   freed: {
-    sentence: 'An upload that fails frees its scope.',
+    sentence: 'An upload that fails frees its scope;',
     advice: 'Forget the scope of an upload when it fails, in memory and in the store.',
   },
 } as const satisfies Record<string, PortPromise>;

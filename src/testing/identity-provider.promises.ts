@@ -30,11 +30,11 @@ export const PROMISES = {
     advice: 'Put a prefix of letters, digits, dots, underscores and dashes and a | before the id of the provider, also in lists.',
   },
   userRoles: {
-    sentence: "Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains.",
+    sentence: "Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains:",
     advice: 'Assign each of roleIds, and no default role, before resolving.',
   },
   userExists: {
-    sentence: 'UserAlreadyExists when the e-mail is in use.',
+    sentence: 'UserAlreadyExists when the e-mail is in use:',
     advice: 'Throw UserAlreadyExists, and leave name and roles of the existing user.',
   },
   oneUser: {
@@ -42,7 +42,7 @@ export const PROMISES = {
     advice: "Rely on the provider's own uniqueness, or on a transaction: a search before the creation isn't enough.",
   },
   allOrNothing: {
-    sentence: "Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains.",
+    sentence: "Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains:",
     advice: 'Look the roles up first, or remove the user again, and throw RoleNotFound.',
   },
   unknownIds: {
@@ -54,7 +54,7 @@ export const PROMISES = {
     advice: "Translate the provider's answer for an unknown user to UserNotFound.",
   },
   emails: {
-    sentence: 'UserAlreadyExists when the e-mail is in use.',
+    sentence: 'UserAlreadyExists when the e-mail is in use:',
     advice: 'Only e-mails are unique. Accept up to 254 characters, and users who share a name.',
   },
   update: {
@@ -66,7 +66,7 @@ export const PROMISES = {
     advice: "Add the role to those that the user has, and treat the provider's answer for an assigned role as success.",
   },
   lists: {
-    sentence: 'Lists all roles page by page, each role once.',
+    sentence: 'Lists all roles that the service can assign, page by page, each role once.',
     advice: "Follow the provider's pages to the end, beyond its limits for one search, and leave out what was listed already.",
   },
   listReturn: {

@@ -33,11 +33,11 @@ export const PROMISES = {
     advice: 'Begin behind the position in the order of the list. A position without an id comes before all ids of its time.',
   },
   page: {
-    sentence: 'Memory is bounded by `MAX_PAGE_BYTES` and the longest line.',
+    sentence: 'Memory for index lines is bounded by `limit`, `MAX_PAGE_BYTES`, the longest line and a constant.',
     advice: 'End a page after the line with which it has MAX_PAGE_BYTES.',
   },
   range: {
-    sentence: 'the part to read; the whole file without it.',
+    sentence: 'the part to read, within the file; the whole file without it.',
     advice: 'Both offsets of a range are included.',
   },
   iterator: {
@@ -49,7 +49,7 @@ export const PROMISES = {
     advice: 'Compare the length of the file with content.size of the upload, and throw storage-failure if there are fewer bytes. Never yield more.',
   },
   gone: {
-    sentence: 'undefined if the upload was removed in the meantime.',
+    sentence: 'undefined if the file is missing, usually because the upload was removed in the meantime.',
     advice: 'Let openContent() return undefined before the first byte.',
   },
   durable: {
@@ -65,7 +65,7 @@ export const PROMISES = {
     advice: 'Keep lines that are appended while a line is removed.',
   },
   absent: {
-    sentence: 'false if there is no such upload.',
+    sentence: 'false if there is no such upload, or if another call has just removed it.',
     advice: 'Let remove() return false, and change nothing.',
   },
   all: {
@@ -81,7 +81,7 @@ export const PROMISES = {
     advice: 'Count in a dry run, report with onProgress, and remove nothing.',
   },
   signal: {
-    sentence: "When this signal aborts, the call stops at its next step and rejects with the signal's reason.",
+    sentence: "When this signal aborts, the call stops before its next step and rejects with the signal's reason.",
     advice: 'Call signal.throwIfAborted() before each step.',
   },
 } as const satisfies Record<string, PortPromise>;

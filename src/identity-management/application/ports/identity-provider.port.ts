@@ -2,7 +2,10 @@ import type { NewRole, Role } from '../../domain/role.js';
 import type { NewUser, User } from '../../domain/user.js';
 
 export interface ProviderCallOptions {
-  /** Aborts when the caller gives up. A method that promises "all or nothing" then undoes the changes of the call. */
+  /**
+   * Aborts when the caller no longer waits. A method that promises "all or nothing" then undoes what the call has
+   * created, unless the call has resolved.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -12,14 +15,16 @@ export interface ProviderCallOptions {
  *
  * An adapter throws only the errors of `domain/errors.ts`. Besides the errors named by a method, these are
  * `InvalidIdentityValue` (the provider doesn't accept a value), `ProviderUnavailable` (the provider is unreachable,
- * throttling, failing or silent, or the caller has given up; a retry may help) and `ProviderError` (the provider
- * refuses our credentials, or an answer breaks its contract). An id in a form that the provider never issues counts as
- * unknown and isn't sent to the provider. Names are kept character by character. Any number of calls may be in flight
- * at once.
+ * throttling, failing or silent, or the caller has given up; a retry may help) and `ProviderError` (any other failure:
+ * for example, the provider refuses our credentials, or an answer breaks its contract). An id in a form that the
+ * provider never issues counts as unknown and isn't sent to the provider. Names are kept character by character. Any
+ * number of calls may be in flight at once.
  */
 export abstract class IdentityProvider {
   /**
-   * Creates a role with its permissions, all or nothing.
+   * Creates a role with its permissions, all or nothing. After most failures, the adapter removes a role that it has
+   * created, if necessary in the background, and logs a role that it can't remove. Permissions that the provider didn't
+   * know before may stay.
    *
    * @returns the role's id.
    * @throws RoleAlreadyExists when the name is in use (compared character by character). Of simultaneous calls with one
@@ -28,44 +33,49 @@ export abstract class IdentityProvider {
   abstract createRole(role: NewRole, options: ProviderCallOptions): Promise<string>;
 
   /**
-   * Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains.
+   * Creates a user with their roles, all or nothing. If the roles can't be assigned, no user remains: the adapter
+   * removes the user, if necessary in the background, and logs a user that it can't remove.
    *
    * @returns the user's id, `<provider_prefix>|<opaque_id>`.
-   * @throws UserAlreadyExists when the e-mail is in use. Of simultaneous calls with one e-mail, at most one succeeds.
-   * @throws RoleNotFound when one of the roles doesn't exist.
+   * @throws UserAlreadyExists when the e-mail is in use: in Keycloak also as a user name; in Auth0, only by users of
+   * the configured connection. Of simultaneous calls with one e-mail, at most one succeeds.
+   * @throws RoleNotFound when `listRoles` wouldn't list one of the roles.
    */
   abstract createUser(user: NewUser, options: ProviderCallOptions): Promise<string>;
 
   /**
    * Sets a user's display name. Idempotent; the last writer wins.
    *
-   * @throws UserNotFound
+   * @throws UserNotFound when no user has this id.
    */
   abstract updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void>;
 
   /**
    * Assigns a role to a user. Idempotent: assigning the role again changes nothing and resolves.
    *
-   * @throws UserNotFound
-   * @throws RoleNotFound
+   * @throws UserNotFound when no user has this id.
+   * @throws RoleNotFound when `listRoles` wouldn't list the role.
    */
   abstract assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void>;
 
   /**
-   * Lists all roles page by page, each role once. A page may have any length, including zero. A role that is created or
-   * deleted during the listing may or may not be listed. Holds one page at a time in memory. Stops when the iterator's
-   * `return` is called.
+   * Lists all roles that the service can assign, page by page, each role once. A page may have any length, including
+   * zero. A role that is created or deleted during the listing may or may not be listed; Auth0 may then leave out
+   * another one, too. May hold all roles in memory. Stops when the iterator's `return` is called.
    */
   abstract listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]>;
 
   /**
-   * Lists all users page by page, each user once, including users that the service didn't create. What `listRoles` says
-   * of the length of pages, of changes during the listing, of memory and of `return` applies here too.
+   * Lists all users page by page, each user once, including users that the service didn't create. A page may have any
+   * length, including zero. A user that is created or deleted during the listing may or may not be listed. In Auth0,
+   * recent changes that others made may be missing. May hold the ids of all users in memory. Stops when the iterator's
+   * `return` is called.
    */
   abstract listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]>;
 
   /**
-   * Resolves when the provider answers and accepts our credentials. Otherwise rejects with the reason.
+   * Resolves when the provider answers and accepts our credentials. Otherwise rejects with the reason. Parts of the
+   * result may be 30 seconds old.
    *
    * @throws ProviderMisconfigured when the reason is the provider's configuration, with one line for each thing to fix.
    */

@@ -2,7 +2,7 @@ import type { Upload, UploadKind } from '../../domain/upload.js';
 import type { EventOutbox } from './event-outbox.port.js';
 import type { StoredUploads } from './stored-uploads.port.js';
 
-/** Size and digest of a file's bytes, computed by the store as the bytes arrive. */
+/** Size and digest of a file, computed by the store from the bytes that it has read. */
 export interface StoredContent {
   /** Length of the file in bytes. */
   readonly size: number;
@@ -16,7 +16,8 @@ export interface UploadReceipt {
   /** Null for an upload without a file. */
   readonly content: StoredContent | null;
   /**
-   * Whether the receipt is for an earlier upload under the same idempotency key. Nothing was stored now in that case.
+   * Whether the receipt is for an earlier upload under the same idempotency key (undefined: it isn't). Nothing was
+   * stored now in that case.
    */
   readonly replayed?: boolean;
 }
@@ -34,9 +35,9 @@ export interface UploadDraft {
   readonly uploadId: string;
   readonly kind: UploadKind;
   /**
-   * The scope of the upload's idempotency key (see `idempotencyScope`). Within 24 hours, only one upload with the same
-   * scope is kept. Null for an upload without an idempotency key, which is stored again whenever the client sends it
-   * again.
+   * The scope of the upload's idempotency key (see `idempotencyScope`). For 24 hours after an upload was stored, no
+   * other one with its scope is kept, unless the first is removed. Null for an upload without an idempotency key, which
+   * is stored again whenever the client sends it again.
    */
   readonly idempotencyScope: string | null;
   /** Null for an upload without a file. */
@@ -44,15 +45,15 @@ export interface UploadDraft {
     /** Final path of the bytes, relative to the store's root (see `domain/layout.ts`). Contains `uploadId`. */
     readonly path: string;
     /**
-     * The bytes of the file, which may be empty. The store reads them once, in order. Reading throws if the client
-     * aborts its request, or if the request is invalid.
+     * The bytes of the file, which may be empty. The store reads them at most once, in order. Reading throws if the
+     * request fails, for example because the client aborts it, or because it is invalid.
      */
     readonly bytes: AsyncIterable<Uint8Array>;
   } | null;
   /**
    * Completes the upload, and returns its data. A store calls this function at most once: after it has read the last
-   * byte of the file, and before anything of the upload is visible. If the function throws, the store keeps nothing and
-   * rejects with that error.
+   * byte of the file, and before anything of the upload is visible. If the function throws, the store discards the
+   * upload, and rejects with that error.
    *
    * @param stored size and digest of the bytes that the store has read; null for an upload without a file.
    */
@@ -75,23 +76,24 @@ export abstract class FileStorage {
    *   already counted the upload as stored;
    * - is still pending when the process dies: after the next boot either both are visible or neither is.
    *
-   * Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept. Its scope is
-   * committed together with its line. So after a crash or restart, a repeated request still finds that upload, and
-   * isn't stored again. An upload that fails frees its scope.
+   * Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept, unless it is
+   * removed. Its scope is committed together with its line. So after a crash or restart, a repeated request still finds
+   * that upload, and isn't stored again. An upload that fails frees its scope; after a `storage-failure` perhaps only
+   * later, and not if the upload stays.
    *
    * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
    * @returns the receipt, which may be the same object that `conclude` returned. For a repeated request, the receipt of
    *   the first request, after the repeated bytes were read and `conclude` was called too.
    * @throws ServiceError `request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another
-   *   upload of the scope is in progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`);
-   *   `storage-failure`. Errors of `bytes` and of `conclude`.
+   *   upload of the scope may be in progress; `idempotency-key-reused` if the first upload differs (see
+   *   `requestIdentity`); `storage-failure` if the store fails. Errors of `bytes` and of `conclude`.
    */
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;
 
   /**
-   * The uploads that the store contains, to find, fetch and remove them. Undefined if the adapter doesn't implement
-   * that: the service then answers 404 for these operations.
+   * The uploads that the store contains, to find, list, fetch and remove them. Undefined if the adapter doesn't
+   * implement that: the service then answers 404 for these operations.
    */
   readonly storedUploads?: StoredUploads | undefined;
 
@@ -102,13 +104,16 @@ export abstract class FileStorage {
   readonly eventOutbox?: EventOutbox | undefined;
 
   /**
-   * Returns the present time for new uploads, in milliseconds since 1970: the store's, or this machine's if the two
-   * differ little. The times in an upload's id and in its `receivedAt` come from here, so that these times are right
-   * even if the clock of a machine is wrong. The method is undefined if the store has no clock of its own: this
-   * machine's time is used then.
+   * Returns the present time for new uploads, in milliseconds since 1970: the store's if its clock and this machine's
+   * differ by four minutes or more, otherwise this machine's. The times in an upload's id and in its `receivedAt` come
+   * from here, so that these times are right even if a machine's clock is wrong by more than that, once the store has
+   * answered. The method is undefined if the store has no clock of its own: this machine's time is used then.
    */
   now?(): number;
 
-  /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */
+  /**
+   * Resolves if an upload could be stored now, according to a check of which parts may be a minute old. Otherwise
+   * rejects with the reason, within five seconds.
+   */
   abstract checkHealth(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import type { UploadKind } from '../../domain/upload.js';
 
-/** An event about an upload that was acknowledged or removed: a CloudEvent (CloudEvents 1.0) in its JSON form. */
+/** An event about an upload that was stored or removed: a CloudEvent (CloudEvents 1.0) in its JSON form. */
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
@@ -13,7 +13,9 @@ export interface UploadEvent {
   readonly source: string;
   /** The id of the customer. */
   readonly subject: string;
-  /** When the upload was complete, also for a removal (RFC 3339, UTC). If that is unknown, the time of the removal. */
+  /**
+   * When the upload was complete, also for a removal (RFC 3339, UTC). If this time is unknown, the time of the removal.
+   */
   readonly time: string;
   readonly datacontenttype: 'application/json';
   readonly data: ToldUpload | ToldRemoval;
@@ -49,13 +51,14 @@ export abstract class UploadEvents {
   /**
    * Delivers events in their order. Resolves when the receiver has taken all of them. If the promise rejects, the same
    * events are delivered again, except those of uploads that were removed meanwhile, at growing intervals of up to five
-   * minutes, until a delivery succeeds. Another process of the store may do that. So a receiver may get an event more
-   * than once, and recognises it by its `id`. A process makes one call at a time.
+   * minutes, until a delivery succeeds. Another process that uses the store may do that. Events may also be delivered
+   * again after a crash. So a receiver may get an event more than once, and recognises it by its `id`. A process makes
+   * one call at a time.
    *
    * @param events at least one, at most 500.
-   * @param signal aborts less than a second after the service began to stop. The delivery must then end soon; the
-   *   events are delivered again after the next start, or by another process.
-   * @throws DeliveryError, or any other error. Its message is logged, so it must contain no secret.
+   * @param signal aborts less than a second after the service began to stop. The delivery must then end soon; if it
+   *   fails, the events are delivered again after the next start, or by another process.
+   * @throws DeliveryError, or any other error. Its message may be logged, so it must contain no secret.
    */
   abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;
 }
@@ -64,10 +67,11 @@ export abstract class UploadEvents {
 export class DeliveryError extends Error {
   /**
    * How long to wait before the next delivery, in seconds, as the receiver asked; undefined if the receiver didn't ask.
+   * The service may wait longer, but never more than five minutes.
    */
   readonly retryAfterSeconds: number | undefined;
 
-  /** @param message the reason for the failure. It is logged, so it must contain no secret. */
+  /** @param message the reason for the failure. It may be logged, so it must contain no secret. */
   constructor(message: string, { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;

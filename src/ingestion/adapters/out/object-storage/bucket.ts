@@ -11,7 +11,7 @@ export interface ReadObject {
    * versions. Writing the same bytes again may give the same version.
    */
   readonly version: string;
-  /** Milliseconds since the object was written, by the store's clock. */
+  /** Milliseconds from the latest write of the object to the store's answer, by the store's clock. */
   readonly ageMs: number;
 }
 
@@ -20,7 +20,7 @@ export interface ListedObject {
   readonly key: string;
   /** The length of the object, in bytes. */
   readonly size: number;
-  /** Milliseconds since the object was written, by the store's clock. */
+  /** Milliseconds from the latest write of the object to the store's answer, by the store's clock. */
   readonly ageMs: number;
 }
 
@@ -44,28 +44,32 @@ export const SHORT_BODY_BYTES = 1024 * 1024;
  * prefix.
  *
  * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as ObjectExistsError,
- * MissingRightError or StoreSilentError. A call to a store that makes no progress rejects after the bucket's time-out.
- * Listings, and iterators from `open`, throw their errors while they are iterated. After most errors, the store may
- * have carried out the operation or not, and may still carry it out later. A call repeats its request where that is
- * safe. If the answer to the first request was lost, the repeated request may be refused because of the object that the
- * first one wrote. The call recognizes this object as its own.
+ * MissingRightError or StoreSilentError; `upload` also with errors of its bytes. A call to a store that makes no
+ * progress rejects soon after the bucket's time-out. Listings, and iterators from `open`, throw their errors while they
+ * are iterated. After most errors, the store may have carried out the operation or not, and may still carry it out
+ * later. A call repeats its request where that is safe. If the answer to the first request was lost, the repeated
+ * request may be refused because of the object that the first one wrote. The call then recognizes this object as its
+ * own, unless another call has replaced or removed it.
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answers. 0
-   * if the clocks differ by less than four minutes, and before the first answer.
+   * How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answer;
+   * negative if the store's clock is behind. 0 if the clocks differ by less than four minutes, and before the first
+   * answer.
    */
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers; this machine's
-   * time before the first answer. May be some seconds early, because a store's times are whole seconds and arrive late.
+   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answer; this machine's
+   * time before the first answer. May be some seconds behind the store's clock, because a store's times are whole
+   * seconds and arrive late.
    */
   abstract get storeTime(): number;
 
   /**
-   * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's
-   * if the two clocks differ by four minutes or more, so that a machine with a wrong clock stores right times too.
+   * The present time for times that are stored, in milliseconds since 1970. It is the store's time if, according to the
+   * store's latest answer, the two clocks differ by four minutes or more; otherwise this machine's. So a machine whose
+   * clock is wrong by more stores right times too, once the store has answered.
    */
   get now(): number {
     return Date.now() + this.clockOffsetMs;
@@ -85,9 +89,10 @@ export abstract class Bucket {
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
   /**
-   * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
-   * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts that were already
-   * sent, as far as the store allows it. The removal may end only after the call has rejected.
+   * Creates an object from bytes as they arrive, in parts, or in one request if all bytes fit into one part. The object
+   * becomes visible when the bytes have ended. Holds some parts in memory. Rejects with the errors of `bytes`. After
+   * any failure, tries to remove the parts that were already sent. The removal may end, or fail, only after the call
+   * has rejected.
    *
    * @throws ObjectExistsError if the key is taken.
    */
@@ -95,13 +100,13 @@ export abstract class Bucket {
 
   /**
    * Reads a small object; undefined if the object is missing. Holds the whole object in memory. The longest objects
-   * that the service reads with it have about 64 MiB.
+   * that the service reads with it have about 64 MiB, or contain one longer index line.
    */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
    * Opens an object of any size, to be read piece by piece; undefined if the object is missing. A caller that stops
-   * early must end the iterator.
+   * early must end the iterator. If the caller pauses for longer than the bucket's time-out, reading may fail.
    *
    * @param range the bytes to read; the whole object if undefined. A range may go beyond the object's end: only the
    *   bytes that exist are read.
@@ -110,20 +115,20 @@ export abstract class Bucket {
 
   /**
    * Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. Lists each object
-   * once.
+   * once. An object that is created or removed meanwhile may or may not be listed.
    */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
   /**
-   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Returns
-   * undefined if the store can only list by prefix, as this default implementation does. To list the names of a time
-   * span (`listNamed`) may then take dozens of requests.
+   * Like `list`, but leaves out the objects whose keys are `after` or precede it in byte order, without requesting
+   * their names. Returns undefined if the store can only list by prefix, as this default implementation does. To list
+   * the names of a time span (`listNamed`) may then take dozens of requests.
    */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;
   }
 
-  /** Lists the directories directly below a prefix, each once, as keys up to and including the next `/`. */
+  /** Lists the directories directly below a prefix, each once, as keys that end with the first `/` after the prefix. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
   /** Removes objects. Objects that are already missing are no error. */
@@ -131,7 +136,7 @@ export abstract class Bucket {
 
   /**
    * Removes the parts of all unfinished uploads to a key, whichever process began these uploads. In Azure, does nothing
-   * if an object is at the key.
+   * if an object is at the key; otherwise, if there are parts, creates an empty object at the key and removes it again.
    */
   abstract removeParts(key: string): Promise<void>;
 
@@ -145,7 +150,10 @@ export abstract class Bucket {
    */
   abstract checkRights(key: string): Promise<void>;
 
-  /** Closes connections. */
+  /**
+   * Closes the bucket's connections, and ends the removal of parts in the background. Does nothing in Azure, where the
+   * whole process shares its connections.
+   */
   abstract close(): void;
 }
 
