@@ -71,7 +71,7 @@ export class PinoLoggerService implements LoggerService {
 
   private write(level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace', message: unknown, rest: unknown[]): void {
     if (!this.logger.isLevelEnabled(level)) return;
-    // After the message, Nest's logger passes the stack, if any, and then the context: the name of the class that logs.
+    // The last text after the message is the context, the name of the class that logs; one before it is the stack.
     let context: string | undefined;
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];

@@ -7,7 +7,7 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
-/** Claims of uploads older than this are assumed to be gone: compaction removes claims after 25 hours, or later. */
+/** Claims of uploads older than this are assumed to be gone. One that isn't does no harm: it has expired after a day. */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
 
