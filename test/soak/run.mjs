@@ -9,17 +9,16 @@ import { Realm } from '../../bench/identity/realm.mjs';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
-import { median } from '../../bench/support/table.mjs';
 import { Random } from '../../dist/testing/random.js';
 import { missingBucket, withBucket } from '../crash/bucket.mjs';
 import { isKeycloakAvailable } from '../servers/keycloak.mjs';
 import { drawCurves } from './curves.mjs';
 import { INSPECTED } from './garbage-collector.mjs';
+import { growthOf, medians } from './growth.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
 const SHOWN_KINDS = { json: 'JSON upload', file: '4 KiB file with a key', list: 'page of uploads', content: 'content', users: 'GET /users' };
-const WINDOW_SECONDS = 10;
 
 const { values } = parseArgs({
   options: {
@@ -44,7 +43,9 @@ between the second and the last quarter of the time, and draws their curves.
   --burst <n>         requests that are sent at once, in addition, in the middle of the time (0)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
-  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05)
+  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05). A latency is flat
+                      too if the ratio of the fastest ten seconds in each quarter is that low: the machine's own speed
+                      may vary for minutes, but growth slows down the fastest requests too
   --seed <n>          repeats the random choices (1)
   --directory <dir>   where the curves are written as SVG (soak-results)
 
@@ -95,7 +96,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       const file = join(directory, `${name}.svg`);
       await writeFile(file, drawCurves(`${name}, ${rate} requests/s`, curves, seconds));
       console.log(`\n${name}: ${load.sent} requests in ${minutes} min; curves: ${file}`);
-      const rows = curves.map((curve) => rowOf(curve, seconds, mostGrowth));
+      const rows = curves.map((curve) => growthOf(curve, seconds, mostGrowth));
       console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])));
       const problems = [...load.unexpected].map(([what, count]) => `${count} x ${what}`);
       if (code !== 0) problems.push(`the service ended with ${code}`);
@@ -125,31 +126,9 @@ function curvesOf(samples, latencies) {
   ];
   const latencyCurves = Object.entries(SHOWN_KINDS).map(([kind, title]) => {
     const all = latencies.filter(([each]) => each === kind).map(([, at, milliseconds]) => [at, milliseconds]);
-    return { name: title, unit: 'ms', points: windows(all), all };
+    return { name: title, unit: 'ms', points: medians(all), all };
   });
   return [...processCurves, ...latencyCurves];
-}
-
-function windows(points) {
-  const groups = new Map();
-  for (const [at, value] of points) {
-    const window = Math.floor(at / WINDOW_SECONDS) * WINDOW_SECONDS;
-    if (!groups.has(window)) groups.set(window, []);
-    groups.get(window).push(value);
-  }
-  return [...groups].sort(([one], [other]) => one - other).map(([at, each]) => [at, median(each)]);
-}
-
-function rowOf({ name, unit, points, all = points }, seconds, mostGrowth) {
-  const quarter = (from, to) => all.filter(([at]) => at >= seconds * from && at < seconds * to).map(([, value]) => value);
-  const quarters = [quarter(0.25, 0.5), quarter(0.75, 1)];
-  const [second, last] = quarters.map(median);
-  const ratio = last / second;
-  const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
-  const trend = ratio <= mostGrowth ? 'flat' : 'grew';
-  // A quarter of a short run may have no request for a page of uploads.
-  const isKnown = quarters.every(({ length }) => length > 0);
-  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': isKnown ? trend : 'unknown' };
 }
 
 await runCommand(async () => {
