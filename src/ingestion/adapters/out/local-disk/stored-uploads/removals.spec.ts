@@ -209,16 +209,22 @@ async function whileOneIsRemoved(uploadId: string, others: readonly string[], me
   const first = remove(uploadId);
   await rewrite.reached;
   const { gate } = disk;
-  const found = new Promise<void>((resolve) => {
-    let searches = 0;
-    disk.gate = async (perform, operation, path) => {
-      const done = await gate(perform, operation, path);
-      if (operation === 'file.close' && path.endsWith('.ndjson') && ++searches === others.length) setImmediate(resolve);
-      return done;
-    };
-  });
+  let [searches, operations] = [0, 0];
+  disk.gate = async (perform, operation, path) => {
+    operations += 1;
+    try {
+      return await gate(perform, operation, path);
+    } finally {
+      operations -= 1;
+      if (operation === 'file.close' && path.endsWith('.ndjson')) searches += 1;
+    }
+  };
   const removals = Promise.allSettled(others.map(remove));
-  await found;
+  // All of them wait for the rewrite once they have found their uploads, and none does anything on the disk any more.
+  for (let quietTurns = 0; quietTurns < 10; ) {
+    await new Promise(setImmediate);
+    quietTurns = searches >= others.length && operations === 0 ? quietTurns + 1 : 0;
+  }
   disk.gate = gate;
   meanwhile();
   rewrite.release();
