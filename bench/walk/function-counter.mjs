@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { isMainThread } from 'node:worker_threads';
 
 const SERVICE = new URL('../../dist/', import.meta.url).href;
-const PACKAGES = new URL('../../node_modules/', import.meta.url).href;
+const PACKAGES = '/node_modules/';
 const OPENTELEMETRY = `${PACKAGES}@opentelemetry/`;
 
 if (isMainThread) {
@@ -20,7 +20,8 @@ if (isMainThread) {
 /** The name of a file whose functions are counted; undefined for any other. */
 function nameOf(url) {
   if (url.startsWith(SERVICE)) return url.slice(SERVICE.length);
-  return url.startsWith(OPENTELEMETRY) ? url.slice(PACKAGES.length) : undefined;
+  const at = url.lastIndexOf(OPENTELEMETRY);
+  return at < 0 ? undefined : url.slice(at + PACKAGES.length);
 }
 
 async function write(session) {

@@ -22,9 +22,6 @@ export function medians(points) {
  * Compares the last quarter of a run with the second, as a row of a table: `flat` or `grew`, or `unknown` if a quarter
  * has no value.
  *
- * A latency also counts as flat if the fastest ten seconds of the last quarter are as fast as those of the second. The
- * machine's own speed may vary for minutes. But what grows in the service makes the fastest ten seconds slower too.
- *
  * @param {object} curve
  * @param {string} curve.name
  * @param {string} curve.unit
@@ -33,16 +30,14 @@ export function medians(points) {
  * @param {number} seconds how long the run was
  * @param {number} mostGrowth the highest ratio that counts as flat
  */
-export function growthOf({ name, unit, points, all }, seconds, mostGrowth) {
-  const quartersOf = (values) => [[0.25, 0.5], [0.75, 1]].map(([from, to]) => values.filter(([at]) => at >= seconds * from && at < seconds * to).map(([, value]) => value));
-  const quarters = quartersOf(all ?? points);
+export function growthOf({ name, unit, points, all = points }, seconds, mostGrowth) {
+  const quarter = (from, to) => all.filter(([at]) => at >= seconds * from && at < seconds * to).map(([, value]) => value);
+  const quarters = [quarter(0.25, 0.5), quarter(0.75, 1)];
   const [second, last] = quarters.map(median);
-  const [fastestBefore, fastest] = quartersOf(points).map((values) => Math.min(...values));
-  const ratios = all ? [last / second, fastest / fastestBefore] : [last / second];
+  const ratio = last / second;
   const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
-  const trend = Math.min(...ratios) <= mostGrowth ? 'flat' : 'grew';
+  const trend = ratio <= mostGrowth ? 'flat' : 'grew';
   // A quarter of a short run may have no request for a page of uploads.
   const isKnown = quarters.every(({ length }) => length > 0);
-  const [ratio = '', ofFastest = ''] = ratios.map((each) => (isKnown ? each.toFixed(2) : ''));
-  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio, 'fastest 10 s': ofFastest, '': isKnown ? trend : 'unknown' };
+  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': isKnown ? trend : 'unknown' };
 }

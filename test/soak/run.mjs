@@ -43,9 +43,7 @@ between the second and the last quarter of the time, and draws their curves.
   --burst <n>         requests that are sent at once, in addition, in the middle of the time (0)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
-  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05). A latency is flat
-                      too if the ratio of the fastest ten seconds in each quarter is that low: the machine's own speed
-                      may vary for minutes, but growth slows down the fastest requests too
+  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05)
   --seed <n>          repeats the random choices (1)
   --directory <dir>   where the curves are written as SVG (soak-results)
 

@@ -164,7 +164,8 @@ export class IdempotencyClaims {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // If another upload has taken over the claim, this upload must be undone even if its line exists.
+    // If another upload has taken over the claim, this one must be undone. Usually a fence keeps its line away, but not
+    // after damage to the claim.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 

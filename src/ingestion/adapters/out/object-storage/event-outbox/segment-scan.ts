@@ -17,7 +17,10 @@ export const SETTLED_MS = MAX_LATE_MS + 20_000;
 export const AHEAD_MS = 60_000;
 /** A segment written within this time of the time in its name is assumed not to be announced as late. */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** For at least this long after it was written, a confirmed segment that may still be announced is remembered. */
+/**
+ * A confirmed segment that may still be announced is remembered for at least this long after its write, or after the
+ * confirmation if it was announced.
+ */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 const MAX_SEGMENTS = 5_000;
 /** The longest unit to whose multiples a listed span of time is widened, so that few key prefixes cover the span. */

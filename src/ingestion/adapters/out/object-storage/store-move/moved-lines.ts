@@ -26,7 +26,8 @@ interface MovedLine {
  * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
  * The name of a shared segment contains a digest of its lines. So if an interrupted move writes the same lines again,
- * in the same groups, they don't appear twice.
+ * in the same groups, they don't appear twice. In other groups they may, if the store carries out a write of the earlier
+ * attempt so late that the move doesn't remove it.
  */
 export class MovedLines {
   private day: Day | undefined;

@@ -141,6 +141,7 @@ describe('each defect is found, and nothing else', () => {
     ['an unknown kind, once for all its contents', () => Promise.all(['a', 'b/c'].map((name) => others.create(`uploads/kind=other/${name}`, Buffer.alloc(0)))), () => ['name-unknown uploads/kind=other/']],
     ['a day that does not exist', () => others.create('uploads/kind=historical/date=2026-02-30/x.ndjson', Buffer.alloc(0)), () => ['name-unknown uploads/kind=historical/date=2026-02-30/']],
     ['bytes in place of a directory', () => others.create('uploads/kind=nowcast', Buffer.from('x')), () => ['name-unknown uploads/kind=nowcast']],
+    ['an unknown kind with an object of its own key', () => Promise.all(['', 'a', 'b/c'].map((name) => others.create(`uploads/kind=other/${name}`, Buffer.alloc(0)))), () => ['name-unknown uploads/kind=other/']],
     ['an object that has the key of a directory, and bytes', () => others.create('uploads/kind=historical/', Buffer.from('x')), () => ['name-unknown uploads/kind=historical/']],
     ['a segment of another name', () => others.create(`${DAY}/x.ndjson.gz`, Buffer.alloc(0)), () => [`name-unknown ${DAY}/x.ndjson.gz`]],
     ['an object below a file', () => others.create(`${file.content.path}/x`, Buffer.alloc(0)), () => [`name-unknown ${file.content.path}/`]],

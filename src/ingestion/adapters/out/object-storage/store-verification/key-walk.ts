@@ -23,23 +23,23 @@ export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory =
   for await (const object of bucket.list(`${directory}/`)) {
     if (!isNew(object.key)) continue;
     if (unknown !== undefined && object.key.startsWith(unknown)) continue;
-    const entry = entryOf(object, layout);
+    const { entry, hidden } = entryOf(object, layout);
     if (entry) yield entry;
-    // An object whose own key ends with `/` doesn't hide the keys below it.
-    unknown = entry && entry.path !== object.key ? entry.path : undefined;
+    unknown = hidden;
   }
 }
 
-function entryOf({ key, size, ageMs }: ListedObject, { directories, isFile }: LayoutRules): KeyEntry | undefined {
+/** `hidden` is the unknown directory that an object is in. An object with bytes and a known directory's key hides nothing. */
+function entryOf({ key, size, ageMs }: ListedObject, { directories, isFile }: LayoutRules): { readonly entry?: KeyEntry; readonly hidden?: string } {
   const [top = '', ...names] = key.split('/');
   const last = names.length - 1;
   const name = names[last] ?? '';
   const wrong = names.findIndex((name, depth) => depth === last || !directories[depth]?.(name));
   if (wrong < last) {
     const path = `${[top, ...names.slice(0, wrong + 1)].join('/')}/`;
-    return { type: 'unknown', path, name: names[wrong] ?? '', size, ageMs };
+    return { entry: { type: 'unknown', path, name: names[wrong] ?? '', size, ageMs }, hidden: path };
   }
-  if (last === directories.length && isFile(name) && name !== '') return { type: 'file', path: key, name, size, ageMs };
+  if (last === directories.length && isFile(name) && name !== '') return { entry: { type: 'file', path: key, name, size, ageMs } };
   const isDirectory = name === '' || directories[last]?.(name) === true;
-  return size === 0 && isDirectory ? undefined : { type: 'unknown', path: key, name, size, ageMs };
+  return size === 0 && isDirectory ? {} : { entry: { type: 'unknown', path: key, name, size, ageMs } };
 }
