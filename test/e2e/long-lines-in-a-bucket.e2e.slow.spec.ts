@@ -17,6 +17,7 @@ const CLIENTS = 6;
  */
 const LINE_BYTES = 2 * MIB * '\\u0001'.length;
 const FREE_BYTES = 16 * MIB;
+const REQUEST_ID = 'of-long-lines';
 /** Most of the memory budget, which the tests take so that shorter lines and fewer clients exceed the rest. */
 const taken = answerMemory.hold('download');
 
@@ -38,7 +39,7 @@ describe('answers with long index lines from a bucket', () => {
 
   /** Sends as many requests as there are clients, none of which reads its answer. Returns when most of them wait for memory. */
   async function begin(target: string): Promise<Socket[]> {
-    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => askUnread(service, target)));
+    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => askUnread(service, target, REQUEST_ID)));
     await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
     return clients;
   }
@@ -61,6 +62,8 @@ describe('answers with long index lines from a bucket', () => {
   it('give up their place in the queue when their clients hang up, which is no failure of the store', async () => {
     for (const client of await begin(`/uploads/${upload.uploadId}`)) client.resetAndDestroy();
     await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 30_000 }).toBe(0);
-    expect(service.log.text).not.toContain('storage-failure');
+    // Nest's logger also gets what services of other tests in this process still log.
+    const failures = service.log.text.split('\n').filter((line) => line.includes(REQUEST_ID) && line.includes('storage-failure'));
+    expect(failures).toEqual([]);
   });
 });
