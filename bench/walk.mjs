@@ -89,10 +89,7 @@ async function measure(service, counts, token, request) {
   let least;
   const ofTraces = new Set();
   for (let take = 0; take < TAKES; take++) {
-    await takeCounts(service, counts);
-    await send();
-    await delay(SETTLE_MS);
-    const files = await takeCounts(service, counts);
+    const files = await countsOf(service, counts, send);
     const calls = Object.values(files).flatMap((functions) => Object.values(functions)).reduce((sum, count) => sum + count, 0);
     for (const name of Object.keys(files)) if (OF_TRACES.test(name)) ofTraces.add(name);
     if (!least || calls < least.calls) least = { files, calls };
@@ -103,15 +100,18 @@ async function measure(service, counts, token, request) {
   return { title, ok, files: least.files, columns };
 }
 
+/** The functions that run for one request, by file, with the number of their calls. */
+async function countsOf(service, counts, send) {
+  await takeCounts(service, counts);
+  await send();
+  await delay(SETTLE_MS);
+  return takeCounts(service, counts);
+}
+
 /** Throws unless functions for traces are counted in a service with traces. Otherwise counting none proves nothing. */
 async function assertTracesAreCounted(service, counts) {
   const upload = () => fetch(service.url + UPLOAD, { method: 'POST', ...json({}) });
-  await upload();
-  await delay(SETTLE_MS);
-  await takeCounts(service, counts);
-  await upload();
-  await delay(SETTLE_MS);
-  const names = Object.keys(await takeCounts(service, counts));
+  const names = Object.keys(await countsOf(service, counts, upload));
   for (const part of ['@opentelemetry/', 'operations/tracing/']) {
     if (!names.some((name) => name.startsWith(part))) throw new Error(`No function of ${part} was counted in a service with traces.`);
   }

@@ -16,7 +16,8 @@ it.each<[string, 'latency' | 'memory', (second: number) => number, string]>([
 ])('%s', (name, kind, valueAt, trend) => {
   const all = curveOf(valueAt);
   const curve = kind === 'latency' ? { name, unit: 'ms', points: medians(all), all } : { name, unit: 'MiB', points: all };
-  expect(growthOf(curve, SECONDS, 1.05)[''], JSON.stringify(growthOf(curve, SECONDS, 1.05))).toBe(trend);
+  const row = growthOf(curve, SECONDS, 1.05);
+  expect(row[''], JSON.stringify(row)).toBe(trend);
 });
 
 it('without a value in a quarter, whether a latency grew is unknown', () => {
