@@ -35,6 +35,8 @@ export class PinoLoggerService implements LoggerService {
   private readonly every: number;
   private readonly customers: boolean;
   private successes = 0;
+  /** By the sources of `LogEntry`s. pino encodes the name of a source once for each of them, and not for each line. */
+  private readonly loggers = new Map<string | undefined, Logger>();
 
   constructor(
     private readonly logger: Logger,
@@ -76,12 +78,22 @@ export class PinoLoggerService implements LoggerService {
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];
     if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
-      const customer = this.customers && message instanceof LogEntry && { customerId: message[CUSTOMER_ID] };
+      if (message instanceof LogEntry && !this.customers) {
+        (this.loggers.get(context) ?? this.loggerOf(context))[level](message);
+        return;
+      }
+      const customer = message instanceof LogEntry && { customerId: message[CUSTOMER_ID] };
       this.logger[level]({ context, ...message, ...customer });
       return;
     }
     const err = [message, ...rest].find((part) => part instanceof Error);
     this.logger[level]({ context, stack, err }, message instanceof Error ? loggableMessage(message) : withoutCustomers(String(message)));
+  }
+
+  private loggerOf(context: string | undefined): Logger {
+    const logger = this.logger.child({ context });
+    this.loggers.set(context, logger);
+    return logger;
   }
 }
 

@@ -11,9 +11,8 @@ function store(additionalData) {
   const beganAt = new Date();
   const uploadId = uuidAt(beganAt);
   const kind = 'historical';
-  const draft = { uploadId, kind, idempotencyScope: null, content: null };
-  const upload = { uploadId, kind, customerId: 'acme-energy', filename: 'load.csv', manufacturer: 'acme', idempotencyKey: null, additionalData };
-  return storage.store({ ...draft, conclude: () => Promise.resolve({ ...upload, receivedAt: beganAt, content: null }) });
+  const upload = { uploadId, kind, customerId: 'acme-energy', filename: 'load.csv', manufacturer: 'acme', idempotencyKey: null, additionalData, receivedAt: beganAt, content: null };
+  return storage.store({ uploadId, kind, idempotencyScope: null, content: null, conclude: () => Promise.resolve(upload) });
 }
 
 listen(createServer(answerSmallJson(store)));

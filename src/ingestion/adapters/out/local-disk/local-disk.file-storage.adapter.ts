@@ -59,7 +59,7 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     store: OpenStore,
   ) {
     super();
-    this.current = store;
+    this.use(store);
     const useEvents = () => { this.volumes.add(EVENTS); };
     if (store.recordsEvents) useEvents();
     this.eventOutbox = new LocalDiskEventOutbox((work) => this.withStore(work), options.news, useEvents);
@@ -120,13 +120,13 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     return this.close();
   }
 
-  private async withStore<T>(work: (store: OpenStore) => Promise<T>): Promise<T> {
-    const store = this.current ?? (await this.cameBack());
-    try {
-      return await work(store);
-    } finally {
-      if (store.whyAway) this.leave(store);
-    }
+  private withStore<T>(work: (store: OpenStore) => Promise<T>): Promise<T> {
+    return this.current ? work(this.current) : this.cameBack().then(work);
+  }
+
+  private use(store: OpenStore): void {
+    this.current = store;
+    void store.away.then(() => { this.leave(store); });
   }
 
   private async closeAll(): Promise<void> {
@@ -162,7 +162,7 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
       throw error;
     });
     this.warn(`DATA_DIR ${this.options.directory} is back; uploads are accepted again.`);
-    this.current = store;
+    this.use(store);
     this.options.news.wake();
     if (this.isClosing()) await store.close();
   }

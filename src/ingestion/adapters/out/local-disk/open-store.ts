@@ -100,16 +100,17 @@ export class OpenStore {
     return this.directory.presence.whyAway;
   }
 
+  /** Resolves when the store is found to be away. */
+  get away(): Promise<void> {
+    return this.directory.presence.away;
+  }
+
   get waitingLines(): number {
     return this.logs.historical.waitingLines + this.logs.nowcast.waitingLines;
   }
 
-  async store(draft: UploadDraft): Promise<UploadReceipt> {
-    const { idempotencyScope: scope, content } = draft;
-    if (scope === null) return this.keep(draft);
-    const read = async () => draft.conclude(content && (await readContent(content.bytes)));
-    this.assertNotClosed();
-    return this.directory.idempotency.once(scope, () => this.keep(draft), read);
+  store(draft: UploadDraft): Promise<UploadReceipt> {
+    return draft.idempotencyScope === null ? this.keep(draft) : this.keepOnce(draft, draft.idempotencyScope);
   }
 
   async checkHealth(): Promise<void> {
@@ -137,6 +138,13 @@ export class OpenStore {
     await this.directory.events.begin();
     await this.rotate(UPLOAD_KINDS);
     this.everySegmentHasEvents = true;
+  }
+
+  private async keepOnce(draft: UploadDraft, scope: string): Promise<UploadReceipt> {
+    const { content } = draft;
+    const read = async () => draft.conclude(content && (await readContent(content.bytes)));
+    this.assertNotClosed();
+    return this.directory.idempotency.once(scope, () => this.keep(draft), read);
   }
 
   private async keep(draft: UploadDraft): Promise<Upload> {
@@ -213,20 +221,20 @@ export class OpenStore {
     }
   }
 
-  private async finish(part: () => Promise<void>): Promise<void> {
+  private finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     const { whyAway: cause } = this.directory.presence;
     if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
     const running = part();
     this.finishing.add(running);
-    try {
-      await running;
-    } catch (error) {
-      if (error instanceof ServiceError) throw error;
-      storageFailure('An upload could not be made durable.')(error);
-    } finally {
-      this.finishing.delete(running);
-    }
+    return running.then(
+      () => { this.finishing.delete(running); },
+      (error: unknown) => {
+        this.finishing.delete(running);
+        if (error instanceof ServiceError) throw error;
+        storageFailure('An upload could not be made durable.')(error);
+      },
+    );
   }
 
   private assertNotClosed(): void {

@@ -11,6 +11,9 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
  */
 export class StorePresence {
   whyAway: StoreAwayError | undefined;
+  /** Resolves when the store is found to be away. */
+  readonly away: Promise<void>;
+  private announceAbsence!: () => void;
   private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 
   constructor(
@@ -18,7 +21,9 @@ export class StorePresence {
     private readonly root: string,
     private readonly parts: readonly string[],
     private readonly lock: DataDirectoryLock,
-  ) {}
+  ) {
+    this.away = new Promise((resolve) => (this.announceAbsence = resolve));
+  }
 
   get isAway(): boolean {
     return this.whyAway !== undefined;
@@ -84,6 +89,8 @@ export class StorePresence {
   }
 
   private leave(what: string, cause?: unknown): never {
-    throw (this.whyAway ??= new StoreAwayError(what, cause));
+    this.whyAway ??= new StoreAwayError(what, cause);
+    this.announceAbsence();
+    throw this.whyAway;
   }
 }
