@@ -12,7 +12,7 @@ export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path
 /**
  * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow` and
  * `assertDirectory`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
- * that a test can interrupt the write halfway.
+ * that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();
@@ -68,7 +68,7 @@ export class GatedDisk extends Disk {
   }
 
   override createSynchronized(path: string): Promise<DiskFile> {
-    return this.pass('createSynchronized', path, async () => this.gated(await this.disk.createSynchronized(path), path));
+    return this.pass('createSynchronized', path, async () => this.gated(await this.disk.createSynchronized(path), path, true));
   }
 
   override open(path: string): Promise<DiskFile> {
@@ -181,7 +181,7 @@ export class GatedDisk extends Disk {
     return this.gate(tracked, operation, path);
   }
 
-  private gated(file: DiskFile, path: string): DiskFile {
+  private gated(file: DiskFile, path: string, isSynchronized = false): DiskFile {
     const close = () => file.close();
     this.held.add(close);
     return {
@@ -195,6 +195,7 @@ export class GatedDisk extends Disk {
         const half = Math.floor(length / 2);
         await this.pass('file.write', path, () => file.write(between(chunks, 0, half), position));
         await this.pass('file.write', path, () => file.write(between(chunks, half, length), position + half));
+        if (isSynchronized) await this.pass('file.sync', path, () => Promise.resolve());
       },
       sync: () => this.pass('file.sync', path, () => file.sync()),
       truncate: (length) => this.pass('file.truncate', path, () => file.truncate(length)),

@@ -37,7 +37,7 @@ export abstract class Disk {
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
   /** Creates an empty file. Rejects with `EEXIST` if the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
-  /** Like `create`, but writes to the file are durable when they resolve (O_DSYNC). */
+  /** Like `create`, but each write to the file is durable when it resolves, and then so is the file's length. */
   abstract createSynchronized(path: string): Promise<DiskFile>;
   /**
    * Opens a regular file to read or sync it. Follows links. Rejects with `NotAFileError` if something else is there.

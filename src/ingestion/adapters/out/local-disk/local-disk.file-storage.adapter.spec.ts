@@ -175,6 +175,7 @@ describe('LocalDiskFileStorage', () => {
     const { operations, path, segment, journal } = await operationsFor('bytes');
     expect(operations).toEqual([
       `file.write ${journal}`,
+      `file.sync ${journal}`,
       `file.standsAt ${journal}`,
       `create ${path}`,
       `file.write ${path}`,
@@ -218,7 +219,7 @@ describe('LocalDiskFileStorage', () => {
       'syncDirectory pending',
       `makeDirectory ${dirname(segment)}`,
       `syncDirectory ${dirname(dirname(segment))}`,
-      `create ${segment}`,
+      `createSynchronized ${segment}`,
       `syncDirectory ${dirname(segment)}`,
       `file.write ${segment}`,
       `file.sync ${segment}`,

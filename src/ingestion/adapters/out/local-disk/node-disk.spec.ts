@@ -1,4 +1,5 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { constants, existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { type FileHandle, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -14,6 +15,7 @@ describe('NodeDisk', () => {
   });
   afterEach(async () => {
     vi.unstubAllEnvs();
+    vi.restoreAllMocks();
     await rm(directory, { recursive: true });
   });
 
@@ -63,6 +65,22 @@ describe('NodeDisk', () => {
     }
   });
 
+  it.each([
+    ['by O_DSYNC on Linux', 'linux', 0],
+    ['by a sync elsewhere', 'darwin', 1],
+  ])('makes each write to a synchronized file durable, %s', async (_, platform, syncs) => {
+    vi.spyOn(process, 'platform', 'get').mockReturnValue(platform as NodeJS.Platform);
+    const probe = await open(at('probe'), 'w');
+    const sync = vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'datasync');
+    await probe.close();
+    const file = await disk.createSynchronized(at('file'));
+    await file.write([Buffer.from('one'), Buffer.from('two')], 0);
+    const isFlagged = openFiles().some(({ path, flags }) => path === at('file') && (flags & constants.O_DSYNC) === constants.O_DSYNC);
+    await file.close();
+    expect({ isFlagged, syncs: sync.mock.calls.length }).toEqual({ isFlagged: syncs === 0, syncs });
+    expect(await readFile(at('file'), 'utf8')).toBe('onetwo');
+  });
+
   it('opens a file only for reading and syncing, or also for writing', async () => {
     await writeFile(at('file'), 'bytes');
     const file = await disk.open(at('file'));
@@ -85,3 +103,9 @@ describe('NodeDisk', () => {
     await expect(disk.syncFiles([])).resolves.toBeUndefined();
   });
 });
+
+/** The open files of this process with their flags, as Linux tells them. */
+const openFiles = (): { path: string; flags: number }[] =>
+  readdirSync('/proc/self/fd')
+    .filter((fd) => existsSync(`/proc/self/fdinfo/${fd}`))
+    .map((fd) => ({ path: readlinkSync(`/proc/self/fd/${fd}`), flags: parseInt(/^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? '0', 8) }));

@@ -29,7 +29,9 @@ export class NodeDisk extends Disk {
   }
 
   override async createSynchronized(path: string): Promise<DiskFile> {
-    return new NodeDiskFile(await open(path, NEW_FILE | constants.O_DSYNC));
+    // macOS doesn't flush the drive's cache for O_DSYNC, and Windows has no such flag.
+    const isFlagEnough = process.platform === 'linux';
+    return new NodeDiskFile(await open(path, isFlagEnough ? NEW_FILE | constants.O_DSYNC : NEW_FILE), 0, !isFlagEnough);
   }
 
   override async open(path: string): Promise<DiskFile> {
@@ -223,6 +225,7 @@ class NodeDiskFile implements DiskFile {
   constructor(
     private readonly handle: FileHandle,
     private readonly length = 0,
+    private readonly syncsWrites = false,
   ) {}
 
   async read(buffer: Uint8Array, position: number): Promise<number> {
@@ -244,6 +247,7 @@ class NodeDiskFile implements DiskFile {
       left -= bytesWritten;
       if (left > 0) rest = behind(rest, bytesWritten);
     }
+    if (this.syncsWrites) await this.sync();
   }
 
   sync(): Promise<void> {

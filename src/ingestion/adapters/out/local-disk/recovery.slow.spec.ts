@@ -267,7 +267,7 @@ describe('recovery', () => {
   it('keeps a file whose line is in a segment that was just being created', async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const indexed = keepMarkers()(draft);
-    const making = disk.holdNext('create');
+    const making = disk.holdNext('createSynchronized');
     const first = storage.store(anUploadDraft().build());
     await making.reached;
     const marked = disk.holdNext('rename');

@@ -68,13 +68,8 @@ export class Segment {
       const file = this.file ?? (await this.create());
       // A single line isn't copied: it may be long, and the copying would block the event loop.
       await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.durableLength);
-      const synced = file.sync();
-      const isThere = file.standsAt(this.absolutePath);
-      // `isThere` is awaited only below: until then, its rejection must not count as unhandled.
-      isThere.catch(() => undefined);
-      await synced;
       this.store.presence.assertHere(this.contentParts);
-      if (!(await isThere)) throw new FileRemovedError(this.path);
+      if (!(await file.standsAt(this.absolutePath))) throw new FileRemovedError(this.path);
     } catch (error) {
       this.state = 'torn';
       throw error;
@@ -136,7 +131,7 @@ export class Segment {
     this.store.openSegments.set(this.path, this);
     await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);
-    this.file = await directories.within(directory, () => disk.create(this.absolutePath));
+    this.file = await directories.within(directory, () => disk.createSynchronized(this.absolutePath));
     presence.assertOnVolumeOf(dirname(directory), this.absolutePath);
     await disk.syncDirectory(directory);
     return this.file;
