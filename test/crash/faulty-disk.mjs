@@ -70,11 +70,26 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs, method, method, isInStore, callback);
   wrap(fs, `${method}Sync`, method, isInStore, sync);
 }
-if (faults.ignoreFlushes) {
-  // Flushes that aren't a call of their own are ignored too: those that O_DSYNC causes on each write, and those of a
-  // whole file system, which the service starts as a command.
-  const { open } = fs.promises;
-  fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
-  childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);
+
+// Some flushes aren't a call of their own: those that O_DSYNC causes on each write, and those of a whole file system,
+// which the service starts as a command.
+const { O_DSYNC } = fs.constants;
+const synchronized = new WeakSet();
+const { open } = fs.promises;
+fs.promises.open = async (path, flags, ...others) => {
+  const isSynchronized = typeof flags === 'number' && (flags & O_DSYNC) === O_DSYNC;
+  const opened = await open(path, isSynchronized && faults.ignoreFlushes ? flags & ~O_DSYNC : flags, ...others);
+  if (isSynchronized) synchronized.add(opened);
+  return opened;
+};
+for (const method of WRITES) {
+  const write = FileHandle[method];
+  FileHandle[method] = async function (...parameters) {
+    const written = await write.apply(this, parameters);
+    const fate = synchronized.has(this) ? fateOf('datasync', []) : undefined;
+    if (fate !== undefined && fate !== DONE) throw fate;
+    return written;
+  };
 }
+if (faults.ignoreFlushes) childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);
 syncBuiltinESMExports();

@@ -14,7 +14,7 @@ export default defineConfig({
     env: { TEST_CASES: 'all' },
     globalSetup: ['test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
-    maxWorkers: 2,
+    maxWorkers: 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

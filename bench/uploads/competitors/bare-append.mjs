@@ -1,5 +1,5 @@
 // Node's own HTTP server in front of one file, to which the lines of all waiting uploads are appended by one write and
-// one fdatasync: the least that makes a line durable.
+// one fdatasync.
 import { mkdir, open } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';

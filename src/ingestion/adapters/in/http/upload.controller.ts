@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { type CanActivate, type ExecutionContext, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
@@ -81,18 +80,9 @@ export class UploadController {
       response.setHeader('X-Upload-Id', uploadId);
       if (content) response.setHeader('X-Upload-Digest', sha256Field(content.sha256));
       if (replayed) response.setHeader('Idempotent-Replayed', 'true');
-      const { socket } = response;
-      socket?.cork();
-      process.nextTick(uncork, socket);
       sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
     } finally {
       body.end?.();
     }
   }
 }
-
-/**
- * The answers to all uploads of one flush are written in a row, when the last of them is ready. Each write that wakes up
- * a client or a proxy on the same machine takes longer than the next one, for which it is still awake.
- */
-const uncork = (socket: Socket | null): void => { socket?.uncork(); };

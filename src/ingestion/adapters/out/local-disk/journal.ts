@@ -35,7 +35,7 @@ export interface JournalSite {
 }
 
 /**
- * A preallocated journal file. Each write is durable when it ends (O_DSYNC). Overwriting preallocated blocks makes that
+ * A preallocated journal file. Each write is durable when it ends. Overwriting preallocated blocks makes that
  * cheap, because the file's size doesn't change. After a failed append the journal must get no more records.
  */
 export class Journal {

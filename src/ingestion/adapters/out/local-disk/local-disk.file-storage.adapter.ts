@@ -126,7 +126,7 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
 
   private use(store: OpenStore): void {
     this.current = store;
-    void store.away.then(() => { this.leave(store); });
+    void store.away.then(() => { if (!this.isClosing()) this.leave(store); });
   }
 
   private async closeAll(): Promise<void> {
