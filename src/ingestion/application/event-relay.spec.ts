@@ -141,6 +141,20 @@ describe('EventRelay', () => {
     }
   });
 
+  it('pauses for half as long at the least, so that processes repeat their deliveries at different times', async () => {
+    const random = vi.spyOn(Math, 'random').mockReturnValue(0);
+    events.failWith(new Error('away'));
+    onPause = () => {
+      if (pauses.length === 3) events.recover();
+    };
+    await storage.eventOutbox.open();
+    await upload();
+    await start();
+    await events.atLeast(1);
+    random.mockRestore();
+    expect(pauses.slice(0, 3)).toEqual([500, 1_000, 2_000]);
+  });
+
   it('delivers a batch only once if confirming it fails for a while', async () => {
     const receiver = new (class extends InMemoryUploadEvents {
       override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyText } from '../../../test/support/any-text.js';
-import { contentPath, extensionOf, indexLine, segmentDirectory, utcDate } from './layout.js';
+import { contentPath, describedUpload, encodeDescriptions, extensionOf, indexLine, segmentDirectory, utcDate } from './layout.js';
 import { encodePathSegment, isCustomerId, isFilename, isManufacturer, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
 
 const customerIds = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 128 }).filter(isCustomerId);
@@ -135,6 +135,12 @@ describe('indexLine', () => {
       }),
     );
   });
+});
+
+it('encodes a list of uploads like JSON.stringify, also those with a long text', async () => {
+  const upload = (additionalData: string | null) => ({ uploadId: 'id', kind: 'nowcast', idempotencyKey: null, customerId: 'a', filename: 'b', manufacturer: 'c', additionalData, receivedAt: new Date(0), content: null }) as const;
+  const uploads = [upload('short'), upload('"long" Zürich\n'.repeat(10_000)), upload(null)];
+  expect((await encodeDescriptions(uploads)).toString()).toBe(JSON.stringify(uploads.map(describedUpload)));
 });
 
 describe.each([['a customer id', isCustomerId], ['a file name', isFilename], ['a manufacturer', isManufacturer]])('%s', (_, isValid) => {
