@@ -24,9 +24,9 @@ export class GatedDisk extends Disk {
     super();
   }
 
-  failNext(name: DiskOperation): Error {
+  failNext(name: DiskOperation, paths = /^/): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
-    this.gateNext(name, () => Promise.reject(error));
+    this.gateNext(name, () => Promise.reject(error), paths);
     return error;
   }
 
@@ -162,10 +162,10 @@ export class GatedDisk extends Disk {
     return database;
   }
 
-  private gateNext(name: DiskOperation, before: () => Promise<void>): void {
+  private gateNext(name: DiskOperation, before: () => Promise<void>, paths = /^/): void {
     const { gate } = this;
     this.gate = async (perform, operation, path) => {
-      if (operation !== name) return gate(perform, operation, path);
+      if (operation !== name || !paths.test(path)) return gate(perform, operation, path);
       this.gate = gate;
       await before();
       return gate(perform, operation, path);

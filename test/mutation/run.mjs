@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Progress } from '../../bench/support/progress.mjs';
+import { allDone } from '../../dist/common/each-of.js';
 import { Random } from '../../dist/testing/random.js';
 import { mutantsOf } from './mutants.mjs';
 import { TARGETS } from './targets.mjs';
@@ -119,12 +120,6 @@ async function judge(copy, mutant, times) {
   }
 }
 
-/** Like Promise.all, but rejects only when all have settled, so that nothing runs in a copy that is removed. */
-async function allSettled(promises) {
-  await Promise.allSettled(promises);
-  return Promise.all(promises);
-}
-
 async function main() {
   if (values.help) return console.log(HELP);
   console.log(`seed ${values.seed}`);
@@ -145,9 +140,9 @@ async function main() {
   try {
     progress.show('the specs without a mutant');
     // Also the specs without a mutant run in both copies at once, because some fail or take longer on a busy machine.
-    const [times] = await allSettled(copies.map((copy) => baselines(copy, mutants)));
+    const [times] = await allDone(copies.map((copy) => baselines(copy, mutants)));
     const waiting = mutants.entries();
-    await allSettled(copies.map((copy) => judgeAll(copy, waiting, times)));
+    await allDone(copies.map((copy) => judgeAll(copy, waiting, times)));
   } finally {
     progress.clear();
     for (const copy of copies) rmSync(copy, { recursive: true, force: true });

@@ -45,6 +45,20 @@ async function start(receiver: UploadEvents = events, store: FileStorage = stora
 }
 
 const upload = () => storeUpload(storage, anUploadDraft().build());
+
+/** The lengths of the pauses of a relay whose first deliveries all fail. */
+async function pausesAfter(failures: number, error: Error): Promise<number[]> {
+  events.failWith(error);
+  onPause = () => {
+    if (pauses.length === failures) events.recover();
+  };
+  await storage.eventOutbox.open();
+  await upload();
+  await start();
+  await events.atLeast(1);
+  return pauses.slice(0, failures);
+}
+
 const idsOf = (batch: readonly UploadEvent[]): string[] => batch.map(({ id }) => id);
 
 describe('EventRelay', () => {
@@ -126,15 +140,7 @@ describe('EventRelay', () => {
     ['as long as the receiver wants', new DeliveryError('throttled', { retryAfterSeconds: 200 }), (failure) => [200_000, Math.max(200_000, Math.min(1_000 * 2 ** failure, 300_000))]],
     ['of five minutes if the receiver wants longer ones', new DeliveryError('throttled', { retryAfterSeconds: 86_400 }), () => [300_000, 300_000]],
   ])('pauses between attempts: %s', async (_, error, bounds) => {
-    events.failWith(error);
-    onPause = () => {
-      if (pauses.length === 12) events.recover();
-    };
-    await storage.eventOutbox.open();
-    await upload();
-    await start();
-    await events.atLeast(1);
-    for (const [failure, pause] of pauses.slice(0, 12).entries()) {
+    for (const [failure, pause] of (await pausesAfter(12, error)).entries()) {
       const [least, most] = bounds(failure);
       expect(pause).toBeGreaterThanOrEqual(least);
       expect(pause).toBeLessThanOrEqual(most);
@@ -143,16 +149,9 @@ describe('EventRelay', () => {
 
   it('pauses for half as long at the least, so that processes repeat their deliveries at different times', async () => {
     const random = vi.spyOn(Math, 'random').mockReturnValue(0);
-    events.failWith(new Error('away'));
-    onPause = () => {
-      if (pauses.length === 3) events.recover();
-    };
-    await storage.eventOutbox.open();
-    await upload();
-    await start();
-    await events.atLeast(1);
+    const lengths = await pausesAfter(3, new Error('away'));
     random.mockRestore();
-    expect(pauses.slice(0, 3)).toEqual([500, 1_000, 2_000]);
+    expect(lengths).toEqual([500, 1_000, 2_000]);
   });
 
   it('delivers a batch only once if confirming it fails for a while', async () => {

@@ -546,14 +546,8 @@ describe('idempotency keys on the local disk', () => {
     it('contains no key of a line that was rolled back', async () => {
       await store('a');
       const failing = draft('failed');
-      let failures = 0;
-      disk.gate = (perform, operation, path) => {
-        if (operation !== 'file.sync' || !path.endsWith('.ndjson') || failures > 0) return perform();
-        failures += 1;
-        return Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }));
-      };
-      await expect(storage.store(failing)).rejects.toMatchObject({ kind: 'storage-failure' });
-      expect(failures).toBe(1);
+      const cause = disk.failNext('file.sync', /[.]ndjson$/);
+      await expect(storage.store(failing)).rejects.toMatchObject({ kind: 'storage-failure', cause });
       await rm(view.at('idempotency'), { recursive: true });
       await reopen();
       expect(await store('failed')).toMatchObject({ replayed: false });
