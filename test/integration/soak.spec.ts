@@ -6,6 +6,8 @@ import { isVersitygwAvailable } from '../servers/versitygw.mjs';
 import { cacheVariables, type Program, Workspace } from '../support/process.js';
 
 const CURVES = ['memory', 'descriptors', 'threads', 'event-loop lag', 'JSON upload', '4 KiB file with a key', 'page of uploads', 'content', 'GET /users'];
+/** Without a verdict. */
+const CONTROLS = ['control write', 'control read'];
 /** What doesn't depend on the load of other tests, or on the few samples of a short run. */
 const STEADY = ['descriptors', 'threads'];
 const MOST_GROWTH = 1.05;
@@ -41,8 +43,9 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
     // Memory is read twice in each quarter.
     await run('local', '--minutes=1.5', '--rate=50');
     for (const curve of CURVES) expect(soak.stdout).toMatch(new RegExp(`^│ ${curve} +│ '\\d.*'flat'`, 'm'));
+    for (const control of CONTROLS) expect(soak.stdout).toMatch(new RegExp(`^│ ${control} +│ '\\d[^']*' +│ '\\d[^']*' +│ '\\d[^']*' +│ +│ +│$`, 'm'));
     const svg = await readFile(join(workspace.directory, 'local.svg'), 'utf8');
-    expect([...svg.matchAll(/<polyline points="[\d., ]+"/g)]).toHaveLength(CURVES.length);
+    expect([...svg.matchAll(/<polyline points="[\d., ]+"/g)]).toHaveLength(CURVES.length + CONTROLS.length);
   }, WITHIN_MS);
 
   it.runIf(isVersitygwAvailable() && isKeycloakAvailable())('finds no unexpected answer with a bucket and Keycloak, and no more descriptors or threads after a burst', async () => {

@@ -14,6 +14,10 @@ const MOST_KNOWN = 1_000;
 const REMOVED_SHARE = 100;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const BOUNDARY = 'soak-boundary';
+/** The kinds of requests to the control. Each has this share of the load's rate, but at least this many per second. */
+const CONTROLS = ['control read', 'control write'];
+const CONTROL_SHARE = 0.05;
+const LEAST_CONTROL_RATE = 5;
 
 const MIX = {
   json: 498,
@@ -33,19 +37,22 @@ const MIX = {
 };
 
 /**
- * Sends a mix of requests at a constant rate, however fast the service answers. The latency of a request counts from
- * the time at which it is due.
+ * Sends a mix of requests at a constant rate, however fast the service answers, and beside it requests to a control.
+ * The latency of a request counts from the time at which it is due.
  */
 export class MixedLoad {
   /** The latencies of the expected answers: `[kind, seconds since the start, milliseconds]`. */
   latencies = [];
   unexpected = new Map();
+  /** How many requests were sent to the service. */
   sent = 0;
   #service;
+  #control;
   #token;
   #newToken;
   #random;
   #agent = new ListeningAgent({ keepAlive: true, maxSockets: 64 });
+  #controlAgent = new ListeningAgent({ keepAlive: true });
   #known = [];
   #removable = [];
   #uploads = 0;
@@ -54,8 +61,9 @@ export class MixedLoad {
   #role;
   #began;
 
-  constructor(service, newToken, random) {
+  constructor(service, control, newToken, random) {
     this.#service = service;
+    this.#control = control;
     this.#newToken = newToken;
     this.#random = random;
   }
@@ -73,16 +81,21 @@ export class MixedLoad {
   /**
    * Sends requests until the signal is aborted, and then waits for the answers in flight.
    *
-   * @param {number} rate requests per second
+   * @param {number} rate requests per second to the service
    * @param {AbortSignal} signal
    */
   async run(rate, signal) {
     this.#began = performance.now();
     let renewedAt = this.#began;
-    let begun = 0;
+    const interval = 1000 / rate;
+    const load = new Schedule(this.#began + interval, interval);
+    // At the default rates, each request to the control is due halfway between two to the service, so that it waits the
+    // least for them.
+    const controls = new Schedule(this.#began + interval / 2, 1000 / (CONTROLS.length * Math.max(LEAST_CONTROL_RATE, rate * CONTROL_SHARE)));
+    let sentControls = 0;
     while (!signal.aborted) {
-      const due = Math.floor(((performance.now() - this.#began) / 1000) * rate);
-      for (; begun < due; begun++) this.#send(this.#began + ((begun + 1) * 1000) / rate);
+      for (const dueAt of load.due()) this.#sendSome(dueAt);
+      for (const dueAt of controls.due()) this.#send(CONTROLS[sentControls++ % CONTROLS.length], dueAt);
       if (performance.now() - renewedAt > TOKEN_MS) {
         renewedAt = performance.now();
         await this.#renewToken();
@@ -91,12 +104,14 @@ export class MixedLoad {
     }
     await Promise.all(this.#inFlight);
     this.#agent.destroy();
+    this.#controlAgent.destroy();
   }
 
   burst(count) {
-    for (let begun = 0; begun < count; begun++) this.#send(performance.now());
+    for (let begun = 0; begun < count; begun++) this.#sendSome(performance.now());
   }
 
+  /** The number of connections to the service. */
   get connections() {
     const { sockets, freeSockets } = this.#agent;
     return [sockets, freeSockets].flatMap((each) => Object.values(each)).flat().length;
@@ -110,9 +125,12 @@ export class MixedLoad {
     this.#token = await this.#newToken();
   }
 
-  #send(dueAt) {
-    const kind = this.#someKind();
+  #sendSome(dueAt) {
     this.sent += 1;
+    this.#send(this.#someKind(), dueAt);
+  }
+
+  #send(kind, dueAt) {
     const work = this.#perform(kind)
       .then(
         (problem) => problem,
@@ -136,7 +154,7 @@ export class MixedLoad {
   async #perform(kind) {
     switch (kind) {
       case 'json':
-        return this.#upload('application/json', Buffer.from(JSON.stringify({ additional_data: `reading ${this.#uploads}` })));
+        return this.#upload('application/json', smallJson(this.#uploads));
       case 'file':
         return this.#upload('text/csv', Buffer.from(randomBytes(2 * KIB).toString('hex')), { 'Idempotency-Key': `soak-${this.#uploads}` });
       case 'form':
@@ -161,6 +179,10 @@ export class MixedLoad {
         const id = this.#removable.shift();
         return id === undefined ? undefined : this.#expect(204, 'DELETE', `/uploads/${id}`);
       }
+      case 'control read':
+        return this.#expectOfControl('GET');
+      case 'control write':
+        return this.#expectOfControl('POST', smallJson(this.#uploads));
       case 'unauthorized': {
         const { status } = await this.#ask('GET', '/idpManagementBackend/users');
         return status === 403 ? undefined : status;
@@ -204,6 +226,11 @@ export class MixedLoad {
     return status === expected ? undefined : status;
   }
 
+  async #expectOfControl(method, body) {
+    const { status } = await ask(this.#controlAgent, this.#control.url, method, {}, body);
+    return status === 200 ? undefined : status;
+  }
+
   #authorization() {
     return { Authorization: `Bearer ${this.#token}` };
   }
@@ -217,16 +244,38 @@ export class MixedLoad {
   }
 
   #ask(method, path, headers = {}, body = undefined) {
-    return new Promise((resolve, reject) => {
-      const length = body && { 'Content-Length': String(body.length) };
-      const sent = request(this.#service.url + path, { method, headers: { ...headers, ...length }, agent: this.#agent });
-      sent.once('error', reject).once('response', (answer) => {
-        buffer(answer).then((received) => resolve({ status: answer.statusCode, headers: answer.headers, body: received }), reject);
-      });
-      sent.end(body);
-    });
+    return ask(this.#agent, this.#service.url + path, method, headers, body);
   }
 }
+
+/** Says which requests are due at a constant rate. Times and the interval are in milliseconds. */
+class Schedule {
+  #next;
+  #interval;
+
+  constructor(first, interval) {
+    this.#next = first;
+    this.#interval = interval;
+  }
+
+  /** When each request was due that has become due since the last call. */
+  *due() {
+    for (const now = performance.now(); this.#next <= now; this.#next += this.#interval) yield this.#next;
+  }
+}
+
+function ask(agent, url, method, headers, body) {
+  return new Promise((resolve, reject) => {
+    const length = body && { 'Content-Length': String(body.length) };
+    const sent = request(url, { method, headers: { ...headers, ...length }, agent });
+    sent.once('error', reject).once('response', (answer) => {
+      buffer(answer).then((received) => resolve({ status: answer.statusCode, headers: answer.headers, body: received }), reject);
+    });
+    sent.end(body);
+  });
+}
+
+const smallJson = (number) => Buffer.from(JSON.stringify({ additional_data: `reading ${number}` }));
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 

@@ -2,7 +2,7 @@
 // down.
 import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Realm } from '../../bench/identity/realm.mjs';
@@ -18,7 +18,18 @@ import { growthOf, medians } from './growth.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
-const SHOWN_KINDS = { json: 'JSON upload', file: '4 KiB file with a key', list: 'page of uploads', content: 'content', users: 'GET /users' };
+const CONTROL = resolve('test/soak/control.mjs');
+/** The title of each kind of request that is shown, and the control whose latency it is compared with. */
+const SHOWN_KINDS = {
+  'control write': { title: 'control write' },
+  'control read': { title: 'control read' },
+  json: { title: 'JSON upload', control: 'control write' },
+  file: { title: '4 KiB file with a key', control: 'control write' },
+  list: { title: 'page of uploads', control: 'control read' },
+  content: { title: 'content', control: 'control read' },
+  users: { title: 'GET /users', control: 'control read' },
+};
+const COLUMNS = ['second quarter', 'last quarter', 'ratio', 'beside the control', ''];
 
 const { values } = parseArgs({
   options: {
@@ -36,10 +47,13 @@ const { values } = parseArgs({
 const HELP = `Usage: npm run soak -- [options]
 
 Runs the service under a constant mixed load, prints how memory, descriptors, threads, event-loop lag and latency differ
-between the second and the last quarter of the time, and draws their curves.
+between the second and the last quarter of the time, and draws their curves. Beside the service runs a control: a bare
+server on the same disk, whose latencies show how fast the machine is. Whether a latency of the service grew is decided
+by its ratio divided by that of its control.
 
   --minutes <n>       how long each setup runs (60)
-  --rate <n>          requests per second (local: 200, distributed: 50)
+  --rate <n>          requests per second to the service (local: 200, distributed: 50). The control gets 5 % of
+                      this rate as reads and 5 % as writes, but at least 5 a second of each
   --burst <n>         requests that are sent at once, in addition, in the middle of the time (0)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
@@ -73,7 +87,8 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
   return SETUPS[name]((variables, newToken) =>
     withServices(async (services) => {
       const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', ...variables });
-      const load = new MixedLoad(service, () => newToken(service), new Random(seed));
+      const control = await services.start({}, CONTROL);
+      const load = new MixedLoad(service, control, () => newToken(service), new Random(seed));
       await load.prepare();
       const ending = new AbortController();
       const samples = [];
@@ -84,7 +99,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       const loading = load.run(rate, ending.signal);
       // The burst comes halfway through. It isn't sent if the run has ended before.
       delay(seconds * 500, undefined, { signal: ending.signal }).then(() => load.burst(burst), () => undefined);
-      await Promise.race([delay(seconds * 1000), service.death('The service'), observing, loading]);
+      await Promise.race([delay(seconds * 1000), service.death('The service'), control.death('The control'), observing, loading]);
       ending.abort();
       await Promise.all([observing, loading]);
       progress.clear();
@@ -95,7 +110,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       await writeFile(file, drawCurves(`${name}, ${rate} requests/s`, curves, seconds));
       console.log(`\n${name}: ${load.sent} requests in ${minutes} min; curves: ${file}`);
       const rows = curves.map((curve) => growthOf(curve, seconds, mostGrowth));
-      console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])));
+      console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])), COLUMNS);
       const problems = [...load.unexpected].map(([what, count]) => `${count} x ${what}`);
       if (code !== 0) problems.push(`the service ended with ${code}`);
       problems.push(...(await verify(service)));
@@ -122,9 +137,10 @@ function curvesOf(samples, latencies) {
     { name: 'threads', unit: '', points: of('threads') },
     { name: 'event-loop lag', unit: 'ms', points: of('lag') },
   ];
-  const latencyCurves = Object.entries(SHOWN_KINDS).map(([kind, title]) => {
-    const all = latencies.filter(([each]) => each === kind).map(([, at, milliseconds]) => [at, milliseconds]);
-    return { name: title, unit: 'ms', points: medians(all), all };
+  const latenciesOf = (kind) => latencies.filter(([each]) => each === kind).map(([, at, milliseconds]) => [at, milliseconds]);
+  const latencyCurves = Object.entries(SHOWN_KINDS).map(([kind, { title, control }]) => {
+    const all = latenciesOf(kind);
+    return { name: title, unit: 'ms', points: medians(all), all, ...(control ? { control: latenciesOf(control) } : { isControl: true }) };
   });
   return [...processCurves, ...latencyCurves];
 }
