@@ -83,8 +83,9 @@ export async function encodeWithText(json: string, member: string, text: string)
 }
 
 /** Whether a text is well-formed Unicode. Checks a long text in turns with other jobs. */
-export async function isUnicodeText(text: string): Promise<boolean> {
-  if (text.length <= LONG_TEXT) return text.isWellFormed();
+export const isUnicodeText = (text: string): boolean | Promise<boolean> => (text.length <= LONG_TEXT ? text.isWellFormed() : isLongUnicodeText(text));
+
+async function isLongUnicodeText(text: string): Promise<boolean> {
   let isUnicode = true;
   await forEachPiece(text, (piece) => {
     isUnicode &&= piece.isWellFormed();

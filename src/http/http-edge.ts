@@ -8,8 +8,9 @@ import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
+import type { RouteTable } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
-import { answerError, errorBody } from './service-exception.filter.js';
+import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
@@ -20,10 +21,23 @@ const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
+/** What Express adds to a request or response. */
+interface MembersOfExpress {
+  res?: ServerResponse;
+  originalUrl?: string | undefined;
+  baseUrl?: string;
+  params?: object;
+  route?: object;
+  locals?: object;
+}
+
+const NO_ROUTES: RouteTable['direct'] = new Map();
+
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
-function receiver(server: Server): Receive {
+function receiver(server: Server, direct = NO_ROUTES): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+  const isExpressAlone = handlers.length === 1;
+  const handle = ({ request, response, path }: Exchange): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
       // A proxy in front of the service may see the end of an invalid request elsewhere: the connection isn't reused.
@@ -31,7 +45,22 @@ function receiver(server: Server): Receive {
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
     }
-    for (const handler of handlers) handler.call(server, request, response);
+    const route = isExpressAlone ? direct.get(`${request.method} ${path}`) : undefined;
+    if (!route) {
+      for (const handler of handlers) handler.call(server, request, response);
+      return;
+    }
+    // Express and its router set these members.
+    (response as MembersOfExpress).locals = {};
+    const members = request as MembersOfExpress;
+    members.res = response;
+    members.originalUrl = request.url;
+    members.baseUrl = '';
+    members.params = {};
+    members.route = route;
+    route.stack[0]?.handleRequest(request, response, (error) => {
+      answerError(request, response, error === undefined ? new ServiceError('not-found') : toServiceError(error));
+    });
   };
   return (request, response, awaitsContinue = false) => {
     const before = latestExchange(request.socket);
@@ -47,10 +76,10 @@ function receiver(server: Server): Receive {
       server.emit(EXCHANGE_END, exchange);
     });
     if (!before || before.isOver) {
-      handle(request, response);
+      handle(exchange);
       return;
     }
-    exchange.onTurn = () => { handle(request, response); };
+    exchange.onTurn = () => { handle(exchange); };
     waitForTurn(exchange, before);
   };
 }
@@ -111,9 +140,12 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 /**
  * For an application that is the service as a whole. Like `guardRoutes` for all requests. Also answers what Node's HTTP
  * server would otherwise answer by itself: requests that the parser refuses, CONNECT, and `Expect`.
+ *
+ * @param direct the routes that may be called without Express's router. Absent if the server's requests and responses
+ * don't have Express's prototypes from the start. May be filled later.
  */
-export function guardHttpEdge(server: Server): void {
-  const receive = receiver(server);
+export function guardHttpEdge(server: Server, direct?: RouteTable['direct']): void {
+  const receive = receiver(server, direct);
 
   // `requestHeadDefect` checks Host instead of Node. The number of headers isn't limited, because Node would drop
   // further headers, even one that frames the body, such as Content-Length; their total size is limited anyway.

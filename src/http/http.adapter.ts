@@ -2,6 +2,7 @@ import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
+import { layersOf } from './route-table.js';
 
 /** The buffer of a request is small, so that Node stops after one socket read (64 KiB) of about 10,000 short chunks. */
 const HIGH_WATER_MARK = 4 * 1024;
@@ -13,6 +14,8 @@ export class HttpAdapter extends ExpressAdapter {
     instance.enable('case sensitive routing').enable('strict routing').disable('x-powered-by').disable('etag');
     instance.set('query parser', 'simple');
     super(instance);
+    // Nest's first middleware calls hooks that only its development tools set. Without it, routes can be called directly.
+    layersOf(instance).length = 0;
   }
 
   /**

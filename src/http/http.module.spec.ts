@@ -1,9 +1,10 @@
-import { Get, HttpException, type INestApplication, type NestApplicationOptions, Param } from '@nestjs/common';
+import { Catch, type ExceptionFilter, Get, HttpException, type INestApplication, type NestApplicationOptions, Next, Param, Query, UseFilters } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HttpAdapter } from './http.adapter.js';
 import { HttpModule } from './http.module.js';
 import { ServiceController } from './service-controller.decorator.js';
+import { WholeApplicationModule } from './whole-application.module.js';
 
 const OPTIONS: Pick<NestApplicationOptions, 'bodyParser' | 'logger'> = { bodyParser: false, logger: false };
 const TEXT = 'what somebody else wrote';
@@ -29,6 +30,50 @@ class ThrowingController {
     throw new Error(TEXT);
   }
 }
+
+/** A filter that fails, so that Express gets the exception. */
+@Catch()
+class RethrowingFilter implements ExceptionFilter {
+  catch(exception: unknown): never {
+    throw exception as Error;
+  }
+}
+
+/** A controller whose handlers pass what they get to Express. The first route has no parameter, so it is called directly. */
+@ServiceController('')
+class PassingController {
+  @Get(['direct', 'routed/:name'])
+  pass(@Next() next: (error?: unknown) => void, @Query('status') status?: string): void {
+    next(status === undefined ? undefined : Object.assign(new Error(TEXT), { status: Number(status) }));
+  }
+
+  @Get(['direct/thrown', 'routed/thrown/:name'])
+  @UseFilters(RethrowingFilter)
+  throw(): never {
+    throw new Error(TEXT);
+  }
+}
+
+describe.each(['direct', 'routed'])('a route that is %s', (way) => {
+  let app: INestApplication;
+  beforeAll(async () => {
+    const module = await Test.createTestingModule({ imports: [WholeApplicationModule], controllers: [PassingController] }).compile();
+    app = module.createNestApplication(new HttpAdapter(), OPTIONS);
+    await app.listen(0, '127.0.0.1');
+  });
+  afterAll(() => app.close());
+
+  it.each([
+    ['an error', '?status=413', 413, 'Payload too large.'],
+    ['nothing', '', 404, 'Not found.'],
+    ['an error that a filter throws', '/thrown', 500, 'Internal server error.'],
+  ])('answers when its handler passes on %s', async (_what, rest, status, error) => {
+    const name = way === 'routed' ? '/x' : '';
+    const path = rest.startsWith('/') ? `${way}${rest}${name}` : `${way}${name}${rest}`;
+    const answer = await fetch(`${await app.getUrl()}/${path}`);
+    expect([answer.status, await answer.json()]).toEqual([status, { error }]);
+  });
+});
 
 describe('an exception of other code', () => {
   let app: INestApplication;

@@ -5,6 +5,7 @@ import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import { limitBodyParsers } from './body-parsers.js';
 import { logBodyAlreadyRead } from './body-already-read.js';
 import { ServiceError } from '../common/service-error.js';
+import { HttpAdapter } from './http.adapter.js';
 import { guardHttpEdge, guardRoutes } from './http-edge.js';
 import { RouteTable } from './route-table.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
@@ -40,7 +41,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     const { httpAdapter } = this.host;
     if (httpAdapter.getType() !== 'express') throw new Error('load-data-service needs Nest on Express (@nestjs/platform-express).');
     const server = httpAdapter.getHttpServer() as Server;
-    if (this.isWhole) guardHttpEdge(server);
+    if (this.isWhole) guardHttpEdge(server, httpAdapter instanceof HttpAdapter ? this.routes.direct : undefined);
     else guardRoutes(server, (request) => this.routes.isService(request));
     httpAdapter.getInstance<Express>().use(this.answerMiddlewareError);
   }

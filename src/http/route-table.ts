@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import type { Express, RequestHandler } from 'express';
 import { targetPath } from './request-head.js';
@@ -19,27 +19,50 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   }
 };
 
-/** A middleware or route in Express's router. `match` compares only the path, not the method. */
+/**
+ * A middleware or route in Express's router, or one of the handlers of a route. `match` compares only the path, not the
+ * method. `handleRequest` calls `handle`, and passes what that throws, or rejects with, to `next`.
+ */
 export interface ExpressLayer {
   handle: RequestHandler;
-  readonly route?: { readonly methods: Readonly<Record<string, boolean>>; readonly stack: readonly { readonly handle: object }[] };
+  readonly route?: ExpressRoute;
   match(path: string): boolean;
+  handleRequest(request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void): void;
+}
+
+export interface ExpressRoute {
+  readonly path: unknown;
+  readonly methods: Readonly<Record<string, boolean>>;
+  readonly stack: readonly ExpressLayer[];
 }
 
 /** The middleware and routes of Express in order. */
-export const layersOf = (express: Express): readonly ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
+export const layersOf = (express: Express): ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
+
+/**
+ * A path without parameters, wildcards and optional parts, which therefore matches only itself. It's short enough that
+ * no longer path is cut to it (`Exchange.path`).
+ */
+const LITERAL_PATH = /^[\w/.~-]{1,255}$/;
 
 /** Knows which routes of an application are the service's, and which are not. */
 @Injectable()
 export class RouteTable {
+  /**
+   * The service's routes by method and path, such as `GET /roles`, for which Express's router would call the route's only
+   * handler and nothing else of the application. So this handler can be called without the router (ADR 25).
+   */
+  readonly direct = new Map<string, ExpressRoute>();
   private serviceRoutes: readonly ExpressLayer[] = [];
   private otherRoutes: readonly ExpressLayer[] = [];
 
   /** Must be called once, after Nest has registered all routes. */
   read(express: Express): void {
-    const routes = layersOf(express).filter(({ route }) => route !== undefined);
+    const layers = layersOf(express);
+    const routes = layers.filter(({ route }) => route !== undefined);
     this.serviceRoutes = routes.filter(isServiceRoute);
     this.otherRoutes = routes.filter((layer) => !isServiceRoute(layer));
+    for (const layer of this.serviceRoutes) this.addDirect(layer, layers);
   }
 
   isService(request: IncomingMessage): boolean {
@@ -49,6 +72,16 @@ export class RouteTable {
   /** Whether the request is for a route that isn't the service's. False for an unknown path. */
   isOther(request: IncomingMessage): boolean {
     return !this.isService(request) && matches(this.otherRoutes, request);
+  }
+
+  private addDirect(layer: ExpressLayer, layers: readonly ExpressLayer[]): void {
+    const { route } = layer;
+    if (typeof route?.path !== 'string' || !LITERAL_PATH.test(route.path) || route.stack.length !== 1) return;
+    const { path, methods } = route;
+    for (const method of Object.keys(methods)) {
+      const first = layers.find((each) => (each.route === undefined || accepts(each, method)) && matchesPath(each, path));
+      if (first === layer) this.direct.set(`${method.toUpperCase()} ${path}`, route);
+    }
   }
 }
 

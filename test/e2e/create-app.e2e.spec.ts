@@ -2,9 +2,10 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post, UseGuards } from '@nestjs/common';
+import { Body, ConflictException, Controller, Get, Injectable, Logger, type MiddlewareConsumer, Module, type NestModule, type OnApplicationShutdown, type OnModuleInit, Post, type Type, UseGuards } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Express, Request as ExpressRequest, RequestHandler, Response as ExpressResponse } from 'express';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
 import { timeOfUuid } from '../../src/common/uuid.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
@@ -36,6 +37,17 @@ async function start({ environment, ...parts }: AppOptions = {}): Promise<{ app:
   apps.push(app);
   await app.listen(0, '127.0.0.1');
   return { app, url: await app.getUrl() };
+}
+
+/** A module that applies a middleware to all routes. */
+function applying(middleware: RequestHandler): Type {
+  @Module({})
+  class TeamModule implements NestModule {
+    configure(consumer: MiddlewareConsumer): void {
+      consumer.apply(middleware).forRoutes('*path');
+    }
+  }
+  return TeamModule;
 }
 
 const upload = async (url: string): Promise<number> => (await fetch(url + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' })).status;
@@ -125,6 +137,36 @@ describe('createApp', () => {
     const { port } = server.address() as { port: number };
     const url = `http://127.0.0.1:${port}`;
     expect((await users(url, await adminToken(url))).status).toBe(200);
+  });
+
+  it("calls an operation without Express's router, which finds all other routes", async () => {
+    const { app, url } = await start({ fileStorage: new InMemoryFileStorage() });
+    const express: Express = app.getHttpAdapter().getInstance();
+    const asked = vi.spyOn(express.router as unknown as { handle: () => void }, 'handle');
+    expect(await upload(url)).toBe(200);
+    expect(asked).not.toHaveBeenCalled();
+    expect((await fetch(`${url}/docs`)).status).toBe(200);
+    expect(asked).toHaveBeenCalled();
+  });
+
+  it.each<[string, (count: RequestHandler) => { module?: Type; setUp?: (app: NestExpressApplication) => void }]>([
+    ['for all paths', (count) => ({ setUp: (app) => app.use(count) })],
+    ['for a path above it', (count) => ({ setUp: (app) => app.use('/ingestHistoricalLoadData', count) })],
+    ['that Nest applies', (count) => ({ module: applying(count) })],
+    ['that listens to the server', (count) => ({ setUp: (app) => app.getHttpServer().on('request', (request: ExpressRequest, response: ExpressResponse) => { void count(request, response, () => undefined); }) })],
+  ])('calls the middleware of a team %s for an operation', async (_where, middlewareOf) => {
+    const seen: string[] = [];
+    const { module, setUp } = middlewareOf((request, _response, next) => {
+      seen.push(request.originalUrl);
+      next();
+    });
+    const environment = { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET };
+    const app = await createApp({ environment, fileStorage: new InMemoryFileStorage(), ...(module && { imports: [module] }) });
+    apps.push(app);
+    setUp?.(app);
+    await app.listen(0, '127.0.0.1');
+    expect(await upload(await app.getUrl())).toBe(200);
+    expect(seen).toEqual([UPLOAD]);
   });
 
   it('releases DATA_DIR when it is closed', async () => {
