@@ -58,7 +58,7 @@ function receiver(server: Server, direct = NO_ROUTES): Receive {
     members.baseUrl = '';
     members.params = {};
     members.route = route;
-    route.stack[0]?.handleRequest(request, response, (error) => {
+    route.stack[0]?.handleRequest?.(request, response, (error) => {
       answerError(request, response, error === undefined ? new ServiceError('not-found') : toServiceError(error));
     });
   };

@@ -21,13 +21,14 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
 
 /**
  * A middleware or route in Express's router, or one of the handlers of a route. `match` compares only the path, not the
- * method. `handleRequest` calls `handle`, and passes what that throws, or rejects with, to `next`.
+ * method. `handleRequest` calls `handle`, and passes what that throws, or rejects with, to `next`. It is optional here,
+ * because Express doesn't document it: without it, no route is called directly.
  */
 export interface ExpressLayer {
   handle: RequestHandler;
   readonly route?: ExpressRoute;
   match(path: string): boolean;
-  handleRequest(request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void): void;
+  handleRequest?(request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void): void;
 }
 
 export interface ExpressRoute {
@@ -76,7 +77,7 @@ export class RouteTable {
 
   private addDirect(layer: ExpressLayer, layers: readonly ExpressLayer[]): void {
     const { route } = layer;
-    if (typeof route?.path !== 'string' || !LITERAL_PATH.test(route.path) || route.stack.length !== 1) return;
+    if (typeof route?.path !== 'string' || !LITERAL_PATH.test(route.path) || route.stack.length !== 1 || !route.stack[0]?.handleRequest) return;
     const { path, methods } = route;
     for (const method of Object.keys(methods)) {
       const first = layers.find((each) => (each.route === undefined || accepts(each, method)) && matchesPath(each, path));
