@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Express, RequestHandler } from 'express';
-import { type ExpressLayer, layersOf } from './route-table.js';
+import { type ExpressLayer, layersOf, markAsPassing } from './route-table.js';
 
 /**
  * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. Nest, too,
@@ -10,8 +10,8 @@ const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedPars
 
 /**
  * Makes the body parsers among an application's middleware skip the requests for which `isFor` is false, so that the
- * service can read the bodies of these requests itself. Finds only parsers that have a name in BODY_PARSERS and aren't
- * handlers of a single route.
+ * service can read the bodies of these requests itself. `isFor` must be false for the service's routes. Finds only
+ * parsers that have a name in BODY_PARSERS and aren't handlers of a single route.
  */
 export function limitBodyParsers(express: Express, isFor: (request: IncomingMessage) => boolean): void {
   for (const layer of layersOf(express).filter(isBodyParser)) {
@@ -20,6 +20,7 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
+    markAsPassing(limited);
     // The replacement keeps the parser's name: Nest would register another parser if it found none with that name.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }

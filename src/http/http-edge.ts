@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
@@ -8,7 +8,7 @@ import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
-import type { RouteTable } from './route-table.js';
+import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
 
@@ -21,23 +21,54 @@ const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
-/** What Express adds to a request or response. */
+/** What Express and its router add to a request or response. */
 interface MembersOfExpress {
   res?: ServerResponse;
-  originalUrl?: string | undefined;
+  originalUrl?: string;
   baseUrl?: string;
   params?: object;
   route?: object;
+  next?: (error?: unknown) => void;
   locals?: object;
 }
 
-const NO_ROUTES: RouteTable['direct'] = new Map();
+/** What a handler of Express may pass to `next` to go on without an error. */
+const NO_ERRORS: ReadonlySet<unknown> = new Set([undefined, null, 'route', 'router']);
+
+/**
+ * Returns a listener for requests that calls the handlers of direct routes itself, and passes all other requests on to
+ * Express (ADR 25).
+ *
+ * @param routes direct routes by method and path, such as `GET /roles`. May be filled later.
+ */
+export function dispatcher(express: RequestListener, routes: ReadonlyMap<string, DirectRoute>): RequestListener {
+  return (request, response) => {
+    const { method, url = '' } = request;
+    const end = url.indexOf('?');
+    const direct = routes.get(`${method} ${end < 0 ? url : url.slice(0, end)}`);
+    if (!direct) {
+      express(request, response);
+      return;
+    }
+    const next = (error?: unknown): void => {
+      answerError(request, response, NO_ERRORS.has(error) ? new ServiceError('not-found') : toServiceError(error));
+    };
+    (response as MembersOfExpress).locals ??= {};
+    const members = request as MembersOfExpress;
+    members.res = response;
+    members.originalUrl = url;
+    members.baseUrl = '';
+    members.params = {};
+    members.route = direct.route;
+    members.next = next;
+    direct.handler.handleRequest(request, response, next);
+  };
+}
 
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
-function receiver(server: Server, direct = NO_ROUTES): Receive {
+function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  const isExpressAlone = handlers.length === 1;
-  const handle = ({ request, response, path }: Exchange): void => {
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
       // A proxy in front of the service may see the end of an invalid request elsewhere: the connection isn't reused.
@@ -45,22 +76,7 @@ function receiver(server: Server, direct = NO_ROUTES): Receive {
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
     }
-    const route = isExpressAlone ? direct.get(`${request.method} ${path}`) : undefined;
-    if (!route) {
-      for (const handler of handlers) handler.call(server, request, response);
-      return;
-    }
-    // Express and its router set these members.
-    (response as MembersOfExpress).locals = {};
-    const members = request as MembersOfExpress;
-    members.res = response;
-    members.originalUrl = request.url;
-    members.baseUrl = '';
-    members.params = {};
-    members.route = route;
-    route.stack[0]?.handleRequest?.(request, response, (error) => {
-      answerError(request, response, error === undefined ? new ServiceError('not-found') : toServiceError(error));
-    });
+    for (const handler of handlers) handler.call(server, request, response);
   };
   return (request, response, awaitsContinue = false) => {
     const before = latestExchange(request.socket);
@@ -72,14 +88,15 @@ function receiver(server: Server, direct = NO_ROUTES): Receive {
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       exchange.isOver = true;
-      endExchange(exchange);
+      logExchange(exchange, response.headersSent ? response.statusCode : undefined, exchange.refusal, response.writableFinished ? undefined : true);
+      if (!request.complete) drainRest(exchange);
       server.emit(EXCHANGE_END, exchange);
     });
     if (!before || before.isOver) {
-      handle(exchange);
+      handle(request, response);
       return;
     }
-    exchange.onTurn = () => { handle(exchange); };
+    exchange.onTurn = () => { handle(request, response); };
     waitForTurn(exchange, before);
   };
 }
@@ -140,12 +157,9 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 /**
  * For an application that is the service as a whole. Like `guardRoutes` for all requests. Also answers what Node's HTTP
  * server would otherwise answer by itself: requests that the parser refuses, CONNECT, and `Expect`.
- *
- * @param direct the routes that may be called without Express's router. Absent if the server's requests and responses
- * don't have Express's prototypes from the start. May be filled later.
  */
-export function guardHttpEdge(server: Server, direct?: RouteTable['direct']): void {
-  const receive = receiver(server, direct);
+export function guardHttpEdge(server: Server): void {
+  const receive = receiver(server);
 
   // `requestHeadDefect` checks Host instead of Node. The number of headers isn't limited, because Node would drop
   // further headers, even one that frames the body, such as Content-Length; their total size is limited anyway.
@@ -240,21 +254,19 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
   );
 }
 
-function logExchange(exchange: Exchange, status: number | undefined, details: object): void {
+function logExchange(exchange: Exchange, status: number | undefined, refusal: Exchange['refusal'], aborted?: true): void {
   if (exchange.endedAt !== undefined) return;
   const endedAt = performance.now();
   exchange.endedAt = endedAt;
-  const { requestId, startedAt, path, request, response, traceId: trace_id, customerId } = exchange;
+  const { requestId, startedAt, path, request: { method }, response, traceId: trace_id, customerId } = exchange;
   const ms = Math.round((endedAt - startedAt) * 10) / 10;
-  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, customerId));
+  const uploadId = response.getHeader('x-upload-id');
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method, path, status, ms, uploadId, kind: refusal?.kind, reason: refusal?.reason, aborted }, customerId));
 }
 
-/** Logs a request. If it was answered early, its rest is drained, so that the connection can be reused. */
-function endExchange(exchange: Exchange): void {
-  const { refusal, request, response, isRead } = exchange;
-  const status = response.headersSent ? response.statusCode : undefined;
-  logExchange(exchange, status, { ...refusal, ...(response.writableFinished ? {} : { aborted: true }) });
-  if (request.complete || isRead || !response.writableFinished || !hasBody(request)) return;
+/** Reads the rest of a request that was answered early, so that the connection can be reused. */
+function drainRest({ request, response, isRead }: Exchange): void {
+  if (isRead || !response.writableFinished || !hasBody(request)) return;
   void drain(request).then((complete) => {
     if (!complete) request.socket.destroySoon();
   });

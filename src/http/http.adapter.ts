@@ -2,20 +2,24 @@ import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
-import { layersOf } from './route-table.js';
+import { dispatcher } from './http-edge.js';
+import { type DirectRoute, type ExpressLayer, layersOf } from './route-table.js';
 
 /** The buffer of a request is small, so that Node stops after one socket read (64 KiB) of about 10,000 short chunks. */
 const HIGH_WATER_MARK = 4 * 1024;
 
 /** Express configured for the service interface: for example, paths match exactly (case and trailing slash). */
 export class HttpAdapter extends ExpressAdapter {
+  private readonly directRoutes = new Map<string, DirectRoute>();
+  /** Nest's middleware that calls the two hooks below. It's added with the first hook, because no route is direct behind it. */
+  private readonly hookCaller: ExpressLayer[];
+
   constructor() {
     const instance = express();
     instance.enable('case sensitive routing').enable('strict routing').disable('x-powered-by').disable('etag');
     instance.set('query parser', 'simple');
     super(instance);
-    // Nest's first middleware calls hooks that only its development tools set. Without it, routes can be called directly.
-    layersOf(instance).length = 0;
+    this.hookCaller = layersOf(instance).splice(0);
   }
 
   /**
@@ -31,6 +35,27 @@ export class HttpAdapter extends ExpressAdapter {
     class ExpressResponse extends ServerResponse<ExpressRequest> {}
     instance.request = Object.setPrototypeOf(ExpressRequest.prototype, instance.request) as Express['request'];
     instance.response = Object.setPrototypeOf(ExpressResponse.prototype, instance.response) as Express['response'];
-    this.setHttpServer(createServer({ IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse, highWaterMark: HIGH_WATER_MARK }, instance));
+    const options = { IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse, highWaterMark: HIGH_WATER_MARK };
+    this.setHttpServer(createServer(options, dispatcher(instance, this.directRoutes)));
+  }
+
+  /** Makes requests for these routes skip Express's router. Must be called after all routes were registered. */
+  useDirectRoutes(routes: ReadonlyMap<string, DirectRoute>): void {
+    for (const [name, route] of routes) this.directRoutes.set(name, route);
+  }
+
+  override setOnRequestHook(hook: Parameters<ExpressAdapter['setOnRequestHook']>[0]): void {
+    this.addHookCaller();
+    super.setOnRequestHook(hook);
+  }
+
+  override setOnResponseHook(hook: Parameters<ExpressAdapter['setOnResponseHook']>[0]): void {
+    this.addHookCaller();
+    super.setOnResponseHook(hook);
+  }
+
+  private addHookCaller(): void {
+    this.directRoutes.clear();
+    layersOf(this.getInstance()).unshift(...this.hookCaller.splice(0));
   }
 }

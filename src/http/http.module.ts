@@ -41,7 +41,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     const { httpAdapter } = this.host;
     if (httpAdapter.getType() !== 'express') throw new Error('load-data-service needs Nest on Express (@nestjs/platform-express).');
     const server = httpAdapter.getHttpServer() as Server;
-    if (this.isWhole) guardHttpEdge(server, httpAdapter instanceof HttpAdapter ? this.routes.direct : undefined);
+    if (this.isWhole) guardHttpEdge(server);
     else guardRoutes(server, (request) => this.routes.isService(request));
     httpAdapter.getInstance<Express>().use(this.answerMiddlewareError);
   }
@@ -60,12 +60,14 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
    * because Nest's own handle only paths below the global prefix.
    */
   onApplicationBootstrap(): void {
-    const express = this.host.httpAdapter.getInstance<Express>();
+    const { httpAdapter } = this.host;
+    const express = httpAdapter.getInstance<Express>();
     this.routes.read(express);
     // If the application is the service as a whole, the parsers also skip requests for unknown paths.
     const isParsed = (request: IncomingMessage): boolean => (this.isWhole ? this.routes.isOther(request) : !this.routes.isService(request));
     limitBodyParsers(express, isParsed);
     if (!this.isWhole) return;
+    if (httpAdapter instanceof HttpAdapter) httpAdapter.useDirectRoutes(this.routes.directRoutes(express));
     express.use((request: Request, response: Response) => {
       answerError(request, response, new ServiceError('not-found'));
     });

@@ -19,51 +19,71 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   }
 };
 
-/**
- * A middleware or route in Express's router, or one of the handlers of a route. `match` compares only the path, not the
- * method. `handleRequest` calls `handle`, and passes what that throws, or rejects with, to `next`. It is optional here,
- * because Express doesn't document it: without it, no route is called directly.
- */
+/** A middleware or route in Express's router. `match` compares only the path, not the method. */
 export interface ExpressLayer {
   handle: RequestHandler;
   readonly route?: ExpressRoute;
   match(path: string): boolean;
-  handleRequest?(request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void): void;
 }
 
 export interface ExpressRoute {
   readonly path: unknown;
   readonly methods: Readonly<Record<string, boolean>>;
-  readonly stack: readonly ExpressLayer[];
+  readonly stack: readonly (ExpressLayer & Partial<ExpressHandler>)[];
 }
+
+/** A handler of a route. `handleRequest` passes what `handle` throws, or rejects with, to `next`. */
+interface ExpressHandler {
+  handleRequest(request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void): void;
+}
+
+/** A route for whose requests Express would call `handler` and nothing else of the application. */
+export interface DirectRoute {
+  readonly route: ExpressRoute;
+  readonly handler: ExpressHandler;
+}
+
+const PASSES_SERVICE_ROUTES = 'http:passes-service-routes';
+
+/** Marks a middleware of Express that does nothing with the service's requests. */
+export const markAsPassing = (middleware: object): void => {
+  Reflect.defineMetadata(PASSES_SERVICE_ROUTES, true, middleware);
+};
 
 /** The middleware and routes of Express in order. */
 export const layersOf = (express: Express): ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
 
-/**
- * A path without parameters, wildcards and optional parts, which therefore matches only itself. It's short enough that
- * no longer path is cut to it (`Exchange.path`).
- */
-const LITERAL_PATH = /^[\w/.~-]{1,255}$/;
+/** A path that matches only itself. */
+const LITERAL_PATH = /^[\w/.~-]+$/;
 
 /** Knows which routes of an application are the service's, and which are not. */
 @Injectable()
 export class RouteTable {
-  /**
-   * The service's routes by method and path, such as `GET /roles`, for which Express's router would call the route's only
-   * handler and nothing else of the application. So this handler can be called without the router (ADR 25).
-   */
-  readonly direct = new Map<string, ExpressRoute>();
   private serviceRoutes: readonly ExpressLayer[] = [];
   private otherRoutes: readonly ExpressLayer[] = [];
 
   /** Must be called once, after Nest has registered all routes. */
   read(express: Express): void {
-    const layers = layersOf(express);
-    const routes = layers.filter(({ route }) => route !== undefined);
+    const routes = layersOf(express).filter(({ route }) => route !== undefined);
     this.serviceRoutes = routes.filter(isServiceRoute);
     this.otherRoutes = routes.filter((layer) => !isServiceRoute(layer));
-    for (const layer of this.serviceRoutes) this.addDirect(layer, layers);
+  }
+
+  /** The service's direct routes (ADR 25) by method and path, such as `GET /roles`. */
+  directRoutes(express: Express): Map<string, DirectRoute> {
+    const layers = layersOf(express).filter(({ handle }) => !Reflect.hasMetadata(PASSES_SERVICE_ROUTES, handle));
+    const found = new Map<string, DirectRoute>();
+    for (const layer of this.serviceRoutes) {
+      const { route } = layer;
+      const [handler, ...others] = route?.stack ?? [];
+      if (typeof route?.path !== 'string' || !LITERAL_PATH.test(route.path) || !isHandler(handler) || others.length > 0) continue;
+      const { path, methods } = route;
+      for (const method of Object.keys(methods)) {
+        const first = layers.find((each) => (each.route === undefined || accepts(each, method)) && matchesPath(each, path));
+        if (first === layer) found.set(`${method.toUpperCase()} ${path}`, { route, handler });
+      }
+    }
+    return found;
   }
 
   isService(request: IncomingMessage): boolean {
@@ -74,17 +94,10 @@ export class RouteTable {
   isOther(request: IncomingMessage): boolean {
     return !this.isService(request) && matches(this.otherRoutes, request);
   }
-
-  private addDirect(layer: ExpressLayer, layers: readonly ExpressLayer[]): void {
-    const { route } = layer;
-    if (typeof route?.path !== 'string' || !LITERAL_PATH.test(route.path) || route.stack.length !== 1 || !route.stack[0]?.handleRequest) return;
-    const { path, methods } = route;
-    for (const method of Object.keys(methods)) {
-      const first = layers.find((each) => (each.route === undefined || accepts(each, method)) && matchesPath(each, path));
-      if (first === layer) this.direct.set(`${method.toUpperCase()} ${path}`, route);
-    }
-  }
 }
+
+/** Express doesn't document `handleRequest`, so another version may not have it. */
+const isHandler = (handler: Partial<ExpressHandler> | undefined): handler is ExpressHandler => typeof handler?.handleRequest === 'function';
 
 /** Whether a route has the service's mark, which Nest copies from a controller's method to its handler in Express. */
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>

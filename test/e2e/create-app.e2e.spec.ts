@@ -1,10 +1,11 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { Body, ConflictException, Controller, Get, Injectable, Logger, type MiddlewareConsumer, Module, type NestModule, type OnApplicationShutdown, type OnModuleInit, Post, type Type, UseGuards } from '@nestjs/common';
-import type { NestExpressApplication } from '@nestjs/platform-express';
-import type { Express, Request as ExpressRequest, RequestHandler, Response as ExpressResponse } from 'express';
+import type { ExpressAdapter, NestExpressApplication } from '@nestjs/platform-express';
+import type { Express, NextFunction, Request as ExpressRequest, RequestHandler, Response as ExpressResponse } from 'express';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
 import { timeOfUuid } from '../../src/common/uuid.js';
@@ -37,6 +38,18 @@ async function start({ environment, ...parts }: AppOptions = {}): Promise<{ app:
   apps.push(app);
   await app.listen(0, '127.0.0.1');
   return { app, url: await app.getUrl() };
+}
+
+const hooksOf = (app: NestExpressApplication): ExpressAdapter => app.getHttpAdapter() as unknown as ExpressAdapter;
+
+/** Calls a middleware in place of the server's listeners, and then these, as code does that wraps each request. */
+function listening(app: NestExpressApplication, middleware: RequestHandler): void {
+  const server = app.getHttpServer();
+  const listeners = server.listeners('request') as RequestListener[];
+  server.removeAllListeners('request').on('request', (request: ExpressRequest, response: ExpressResponse) => {
+    request.originalUrl = request.url;
+    void middleware(request, response, () => { for (const listener of listeners) listener(request, response); });
+  });
 }
 
 /** A module that applies a middleware to all routes. */
@@ -139,8 +152,11 @@ describe('createApp', () => {
     expect((await users(url, await adminToken(url))).status).toBe(200);
   });
 
-  it("calls an operation without Express's router, which finds all other routes", async () => {
-    const { app, url } = await start({ fileStorage: new InMemoryFileStorage() });
+  it.each<[string, AppOptions]>([
+    ['', {}],
+    [' beside a module of a team', { imports: [TeamConfigModule] }],
+  ])("calls an operation without Express's router%s, which finds all other routes", async (_beside, parts) => {
+    const { app, url } = await start({ fileStorage: new InMemoryFileStorage(), ...parts });
     const express: Express = app.getHttpAdapter().getInstance();
     const asked = vi.spyOn(express.router as unknown as { handle: () => void }, 'handle');
     expect(await upload(url)).toBe(200);
@@ -153,7 +169,9 @@ describe('createApp', () => {
     ['for all paths', (count) => ({ setUp: (app) => app.use(count) })],
     ['for a path above it', (count) => ({ setUp: (app) => app.use('/ingestHistoricalLoadData', count) })],
     ['that Nest applies', (count) => ({ module: applying(count) })],
-    ['that listens to the server', (count) => ({ setUp: (app) => app.getHttpServer().on('request', (request: ExpressRequest, response: ExpressResponse) => { void count(request, response, () => undefined); }) })],
+    ['that listens to the server', (count) => ({ setUp: (app) => { listening(app, count); } })],
+    ['as a hook before requests', (count) => ({ setUp: (app) => { hooksOf(app).setOnRequestHook((request, response, next) => { void count(request, response, next as NextFunction); }); } })],
+    ['as a hook after answers', (count) => ({ setUp: (app) => { hooksOf(app).setOnResponseHook((request, response) => { void count(request, response, () => undefined); }); } })],
   ])('calls the middleware of a team %s for an operation', async (_where, middlewareOf) => {
     const seen: string[] = [];
     const { module, setUp } = middlewareOf((request, _response, next) => {
@@ -166,7 +184,8 @@ describe('createApp', () => {
     setUp?.(app);
     await app.listen(0, '127.0.0.1');
     expect(await upload(await app.getUrl())).toBe(200);
-    expect(seen).toEqual([UPLOAD]);
+    // The hook after answers runs when the client may already have the answer.
+    await vi.waitFor(() => { expect(seen).toEqual([UPLOAD]); });
   });
 
   it('releases DATA_DIR when it is closed', async () => {
