@@ -1,5 +1,5 @@
-// A bare HTTP server, whose latencies show how fast the machine is. It answers a GET from memory, and a POST when the
-// line of its body in a file of the working directory is synced.
+// A bare HTTP server, whose latencies show how fast the machine is. It answers a GET from memory, and a POST after
+// appending its body to a file in the working directory and syncing it.
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { listen } from '../../bench/uploads/competitors/listen.mjs';

@@ -1,6 +1,8 @@
 import { median } from '../../bench/support/table.mjs';
 
 const WINDOW_SECONDS = 10;
+/** A latency isn't compared with a control that changed by more than this: the two don't change quite alike. */
+const MOST_CHANGE = 1.25;
 
 /**
  * The median of the values in each ten seconds.
@@ -20,8 +22,8 @@ export function medians(points) {
 
 /**
  * Compares the last quarter of a run with the second, as a row of a table: `flat` or `grew`, or `unknown` if a quarter
- * has no value. A latency with a control grew if its ratio did, divided by that of the control. The row of a control
- * says neither.
+ * has no value. The ratio of a latency is divided by that of its control before it is judged; it is `unknown` if the
+ * control changed by more than a quarter. The row of a control has no verdict.
  *
  * @param {object} curve
  * @param {string} curve.name
@@ -43,8 +45,10 @@ export function growthOf({ name, unit, points, all = points, control, isControl 
   if (control === undefined) return { ...row, '': trendOf(ratio, quarters, mostGrowth) };
   const controlQuarters = quartersOf(control, seconds);
   const [controlSecond, controlLast] = controlQuarters.map(median);
-  const growth = ratio / (controlLast / controlSecond);
-  return { ...row, 'beside the control': growth.toFixed(2), '': trendOf(growth, [...quarters, ...controlQuarters], mostGrowth) };
+  const change = controlLast / controlSecond;
+  const growth = ratio / change;
+  const isComparable = change <= MOST_CHANGE && change >= 1 / MOST_CHANGE;
+  return { ...row, 'beside the control': growth.toFixed(2), '': isComparable ? trendOf(growth, quarters, mostGrowth) : 'unknown' };
 }
 
 /** The values in the second and in the last quarter. */

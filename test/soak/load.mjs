@@ -258,7 +258,7 @@ class Schedule {
     this.#interval = interval;
   }
 
-  /** When each request was due that has become due since the last call. */
+  /** Yields the due times that have passed since the last call. */
   *due() {
     for (const now = performance.now(); this.#next <= now; this.#next += this.#interval) yield this.#next;
   }

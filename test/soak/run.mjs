@@ -47,9 +47,9 @@ const { values } = parseArgs({
 const HELP = `Usage: npm run soak -- [options]
 
 Runs the service under a constant mixed load, prints how memory, descriptors, threads, event-loop lag and latency differ
-between the second and the last quarter of the time, and draws their curves. Beside the service runs a control: a bare
-server on the same disk, whose latencies show how fast the machine is. Whether a latency of the service grew is decided
-by its ratio divided by that of its control.
+between the second and the last quarter of the time, and draws their curves. A control, which is a bare server on the
+same disk, runs beside the service and shows how fast the machine is. The ratio of a latency of the service is divided
+by that of its control before it is judged.
 
   --minutes <n>       how long each setup runs (60)
   --rate <n>          requests per second to the service (local: 200, distributed: 50). The control gets 5 % of
@@ -57,7 +57,7 @@ by its ratio divided by that of its control.
   --burst <n>         requests that are sent at once, in addition, in the middle of the time (0)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
-  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05)
+  --most-growth <n>   the highest ratio that counts as flat (1.05)
   --seed <n>          repeats the random choices (1)
   --directory <dir>   where the curves are written as SVG (soak-results)
 
