@@ -49,6 +49,16 @@ export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string => 
  */
 export const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.startsWith(`${linesDirectory(kind)}/`)) ?? 'historical';
 
+/** The latest result of `timeText`, because many uploads may be received in the same millisecond. */
+let latestTime = { milliseconds: Number.NaN, text: '' };
+
+/** Like `toISOString`, which alone took half of the time of an index line. */
+function timeText(time: Date): string {
+  const milliseconds = time.getTime();
+  if (milliseconds !== latestTime.milliseconds) latestTime = { milliseconds, text: time.toISOString() };
+  return latestTime.text;
+}
+
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
 
 /** The index line of an upload as JSON text, without a newline at its end. */
@@ -60,7 +70,7 @@ export function indexLine(upload: Upload): string {
     ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`
     : NO_CONTENT;
   const key = idempotencyKey ? `,"idempotency_key":${JSON.stringify(idempotencyKey)}` : '';
-  return `{"upload_id":"${uploadId}","kind":"${kind}",${parameters},"additional_data":${JSON.stringify(additionalData)},"received_at":"${receivedAt.toISOString()}",${file}${key}}`;
+  return `{"upload_id":"${uploadId}","kind":"${kind}",${parameters},"additional_data":${JSON.stringify(additionalData)},"received_at":"${timeText(receivedAt)}",${file}${key}}`;
 }
 
 /** An upload as clients see it: the members of its index line, except for `content_path` and `idempotency_key`. */
