@@ -1,4 +1,4 @@
-import { Catch, type ExceptionFilter, Get, HttpException, type INestApplication, type NestApplicationOptions, Next, Param, Query, UseFilters } from '@nestjs/common';
+import { Catch, type ExceptionFilter, Get, HttpException, type INestApplication, type NestApplicationOptions, Next, Param, Query, type Type, UseFilters } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HttpAdapter } from './http.adapter.js';
@@ -54,12 +54,17 @@ class PassingController {
   }
 }
 
+async function start(module: Type, controller: Type): Promise<INestApplication> {
+  const compiled = await Test.createTestingModule({ imports: [module], controllers: [controller] }).compile();
+  const app = compiled.createNestApplication(new HttpAdapter(), OPTIONS);
+  await app.listen(0, '127.0.0.1');
+  return app;
+}
+
 describe.each(['direct', 'routed'])('a route that is %s', (way) => {
   let app: INestApplication;
   beforeAll(async () => {
-    const module = await Test.createTestingModule({ imports: [WholeApplicationModule], controllers: [PassingController] }).compile();
-    app = module.createNestApplication(new HttpAdapter(), OPTIONS);
-    await app.listen(0, '127.0.0.1');
+    app = await start(WholeApplicationModule, PassingController);
   });
   afterAll(() => app.close());
 
@@ -78,9 +83,7 @@ describe.each(['direct', 'routed'])('a route that is %s', (way) => {
 describe('an exception of other code', () => {
   let app: INestApplication;
   beforeAll(async () => {
-    const module = await Test.createTestingModule({ imports: [HttpModule], controllers: [ThrowingController] }).compile();
-    app = module.createNestApplication(new HttpAdapter(), OPTIONS);
-    await app.listen(0, '127.0.0.1');
+    app = await start(HttpModule, ThrowingController);
   });
   afterAll(() => app.close());
 

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { Body, ConflictException, Controller, Get, Injectable, Logger, type MiddlewareConsumer, Module, type NestModule, type OnApplicationShutdown, type OnModuleInit, Post, type Type, UseGuards } from '@nestjs/common';
+import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post, type Type, UseGuards } from '@nestjs/common';
 import type { ExpressAdapter, NestExpressApplication } from '@nestjs/platform-express';
 import type { Express, NextFunction, Request as ExpressRequest, RequestHandler, Response as ExpressResponse } from 'express';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -13,6 +13,7 @@ import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded
 import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage, PermissionGuard, RequirePermission } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { applying } from '../support/applying.js';
 import { sharedRsaKey } from '../support/signing-keys.js';
 
 const SECRET = 'secret-of-the-embedded-administrator';
@@ -29,13 +30,14 @@ afterEach(async () => {
   for (const app of apps.splice(0)) await app.close();
 });
 
-/** Creates the app and lets it listen on a free port. */
-async function start({ environment, ...parts }: AppOptions = {}): Promise<{ app: NestExpressApplication; url: string }> {
+/** Creates the app, sets it up, and lets it listen on a free port. */
+async function start({ environment, ...parts }: AppOptions = {}, setUp?: (app: NestExpressApplication) => void): Promise<{ app: NestExpressApplication; url: string }> {
   const app = await createApp({
     ...parts,
     environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET, ...environment },
   });
   apps.push(app);
+  setUp?.(app);
   await app.listen(0, '127.0.0.1');
   return { app, url: await app.getUrl() };
 }
@@ -50,17 +52,6 @@ function listening(app: NestExpressApplication, middleware: RequestHandler): voi
     request.originalUrl = request.url;
     void middleware(request, response, () => { for (const listener of listeners) listener(request, response); });
   });
-}
-
-/** A module that applies a middleware to all routes. */
-function applying(middleware: RequestHandler): Type {
-  @Module({})
-  class TeamModule implements NestModule {
-    configure(consumer: MiddlewareConsumer): void {
-      consumer.apply(middleware).forRoutes('*path');
-    }
-  }
-  return TeamModule;
 }
 
 const upload = async (url: string): Promise<number> => (await fetch(url + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' })).status;
@@ -168,7 +159,7 @@ describe('createApp', () => {
   it.each<[string, (count: RequestHandler) => { module?: Type; setUp?: (app: NestExpressApplication) => void }]>([
     ['for all paths', (count) => ({ setUp: (app) => app.use(count) })],
     ['for a path above it', (count) => ({ setUp: (app) => app.use('/ingestHistoricalLoadData', count) })],
-    ['that Nest applies', (count) => ({ module: applying(count) })],
+    ['that Nest applies', (count) => ({ module: applying((consumer) => consumer.apply(count).forRoutes('*path')) })],
     ['that listens to the server', (count) => ({ setUp: (app) => { listening(app, count); } })],
     ['as a hook before requests', (count) => ({ setUp: (app) => { hooksOf(app).setOnRequestHook((request, response, next) => { void count(request, response, next as NextFunction); }); } })],
     ['as a hook after answers', (count) => ({ setUp: (app) => { hooksOf(app).setOnResponseHook((request, response) => { void count(request, response, () => undefined); }); } })],
@@ -178,12 +169,8 @@ describe('createApp', () => {
       seen.push(request.originalUrl);
       next();
     });
-    const environment = { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET };
-    const app = await createApp({ environment, fileStorage: new InMemoryFileStorage(), ...(module && { imports: [module] }) });
-    apps.push(app);
-    setUp?.(app);
-    await app.listen(0, '127.0.0.1');
-    expect(await upload(await app.getUrl())).toBe(200);
+    const { url } = await start({ fileStorage: new InMemoryFileStorage(), ...(module && { imports: [module] }) }, setUp);
+    expect(await upload(url)).toBe(200);
     // The hook after answers runs when the client may already have the answer.
     await vi.waitFor(() => { expect(seen).toEqual([UPLOAD]); });
   });

@@ -17,7 +17,6 @@ import {
   type ExecutionContext,
   Get,
   HttpException,
-  type MiddlewareConsumer,
   Module,
   type NestApplicationOptions,
   type NestInterceptor,
@@ -39,6 +38,7 @@ import { AuthenticationModule, IdentityManagementModule, IngestionModule, PERMIS
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
 import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { applying } from '../support/applying.js';
 import { CollectingLogger } from '../support/collecting-logger.js';
 import { isEachCaseTried } from '../support/cases.js';
 import { open } from '../support/raw.js';
@@ -292,9 +292,9 @@ describe("the service's modules as guests", () => {
   const READ_BODY = "A middleware of the application has read the body of a request to load-data-service, so the request fails. Exclude the service's routes from that middleware (docs/beside-your-own-controllers.md#body-parsers).";
   const READERS: readonly Host[] = [
     { what: 'a middleware of its own', setUp: (app) => app.use(readAll) },
-    { what: 'a parser that Nest applies to all routes', module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path')) },
+    { what: 'a parser that Nest applies to all routes', module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path'), TeamController) },
     { what: 'a parser in a function of its own', setUp: (app) => app.use(unrecognized) },
-    { what: 'a parser and a filter for every error', setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path')) },
+    { what: 'a parser and a filter for every error', setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path'), TeamController) },
   ];
   it.each(READERS)('log one line if $what has read a body, and store nothing', async (host) => {
     const { url, storage, log } = await start(host);
@@ -329,9 +329,9 @@ describe("the service's modules as guests", () => {
   it.each<[string, Partial<Host>, object]>([
     ['throws in app.use', { setUp: (app) => app.use(throwTeapot) }, { error: 'Bad request.' }],
     ['passes to next in app.use', { setUp: (app) => app.use(passTeapot) }, { error: 'Bad request.' }],
-    ['passes to next in consumer.apply', { module: applying((consumer) => consumer.apply(passTeapot).forRoutes('*path')) }, { error: 'Bad request.' }],
-    ['throws in consumer.apply', { module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path')) }, { statusCode: 418, message: 'tea' }],
-    ['throws in consumer.apply beside a filter', { setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path')) }, { team: 'failed' }],
+    ['passes to next in consumer.apply', { module: applying((consumer) => consumer.apply(passTeapot).forRoutes('*path'), TeamController) }, { error: 'Bad request.' }],
+    ['throws in consumer.apply', { module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path'), TeamController) }, { statusCode: 418, message: 'tea' }],
+    ['throws in consumer.apply beside a filter', { setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path'), TeamController) }, { team: 'failed' }],
     ['passes to an error handler of the host', { setUp: (app) => app.use(passTeapot).use(answerTea) }, { tea: true }],
   ])('answer what a middleware %s as the page says', async (what, host, body) => {
     const { url } = await start({ what, ...host });
@@ -346,7 +346,7 @@ describe("the service's modules as guests", () => {
   ])('read their bodies where a parser is excluded from their routes as the page says, with %s', async (what, host) => {
     const page = await readFile('docs/beside-your-own-controllers.md', 'utf8');
     expect(page).toContain(`.exclude(${EXCLUDED.map((path) => `'${path}'`).join(', ')})`);
-    const { url, storage, log } = await start({ what, ...host, module: applying((consumer) => consumer.apply(express.json()).exclude(...EXCLUDED).forRoutes('*path')) });
+    const { url, storage, log } = await start({ what, ...host, module: applying((consumer) => consumer.apply(express.json()).exclude(...EXCLUDED).forRoutes('*path'), TeamController) });
     expect(await answerOf(fetch(url + (host.ours ?? '') + UPLOAD + QUERY, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
     const created = await answerOf(fetch(`${url + (host.ours ?? '') + IDENTITY}/create-user`, json('{"email":"ada@grid.example","roles":[]}', { Authorization: bearer() })));
     expect(created).toMatchObject({ status: 201 });
@@ -366,7 +366,7 @@ it("an error of the application's middleware that can't decode something is 500 
   const middleware = (_request: unknown, _response: unknown, next: (error: unknown) => void): void => {
     next(new URIError('of a middleware'));
   };
-  const { url, log } = await start({ what: 'defaults', module: applying((consumer) => consumer.apply(middleware).forRoutes('uploads/*path')) });
+  const { url, log } = await start({ what: 'defaults', module: applying((consumer) => consumer.apply(middleware).forRoutes('uploads/*path'), TeamController) });
   expect((await fetch(`${url}/uploads/x`, { headers: { Authorization: bearer() } })).status).toBe(500);
   expect(log.text).toContain('of a middleware');
 });
@@ -404,14 +404,4 @@ class PrintedLogger extends ConsoleLogger {
     this.texts.push(stripVTControlCharacters(super.formatMessage(...parts)));
     return '';
   }
-}
-
-function applying(configure: (consumer: MiddlewareConsumer) => unknown): Type {
-  @Module({ controllers: [TeamController] })
-  class ParsingModule {
-    configure(consumer: MiddlewareConsumer): void {
-      configure(consumer);
-    }
-  }
-  return ParsingModule;
 }
