@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { constants, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type FileHandle, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BLOCK_BYTES, giveBackBlocks, takeBlocks } from './aligned-blocks.js';
 import { NodeDisk } from './node-disk.js';
 
 describe('NodeDisk', () => {
@@ -75,10 +77,45 @@ describe('NodeDisk', () => {
     await probe.close();
     const file = await disk.createSynchronized(at('file'));
     await file.write([Buffer.from('one'), Buffer.from('two')], 0);
-    const flags = flagsOf(at('file'));
+    const isFlagged = isOpenWith(constants.O_DSYNC, at('file'));
     await file.close();
-    expect({ isFlagged: (flags & constants.O_DSYNC) === constants.O_DSYNC, syncs: sync.mock.calls.length }).toEqual({ isFlagged: syncs === 0, syncs });
+    expect({ isFlagged, syncs: sync.mock.calls.length }).toEqual({ isFlagged: syncs === 0, syncs });
     expect(await readFile(at('file'), 'utf8')).toBe('onetwo');
+  });
+
+  const refusal = Object.assign(new Error('EINVAL: invalid argument, write'), { code: 'EINVAL' });
+  it.runIf(process.platform === 'linux').each<[string, { platform?: NodeJS.Platform; first?: () => Promise<unknown> }]>([
+    ['past the page cache', {}],
+    ['through the page cache where Node has no flag for that', { platform: 'darwin' }],
+    ['through the page cache if the file system refuses the first block', { first: () => Promise.reject(refusal) }],
+    ['whole if the file system takes only a part of it', { first: () => Promise.resolve({ bytesWritten: 4_096 }) }],
+  ])('writes a block %s', async (_, { platform = 'linux', first }) => {
+    const probe = await open(at('probe'), 'w');
+    const prototype = Object.getPrototypeOf(probe) as FileHandle;
+    await probe.close();
+    const isPossible = await open(at('probe'), constants.O_WRONLY | constants.O_DIRECT).then((direct) => direct.close().then(() => true), () => false);
+    vi.spyOn(process, 'platform', 'get').mockReturnValue(platform);
+    if (first) vi.spyOn(prototype, 'write').mockImplementationOnce(first as FileHandle['write']);
+    const blocks = takeBlocks() ?? [];
+    const bytes = randomBytes(2 * BLOCK_BYTES);
+    const file = await disk.create(at('file'));
+    for (const [index, block] of blocks.slice(0, 2).entries()) {
+      block.set(bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES));
+      await file.write([block], index * BLOCK_BYTES);
+    }
+    const isDirect = isOpenWith(constants.O_DIRECT, at('file'));
+    await file.close();
+    giveBackBlocks(blocks);
+    expect({ isDirect, isOpen: isOpenWith(0, at('file')) }).toEqual({ isDirect: isPossible && platform === 'linux', isOpen: false });
+    expect((await readFile(at('file'))).equals(bytes)).toBe(true);
+  });
+
+  it.runIf(process.platform === 'linux')('rejects with the error of a block that the disk has no space for', async () => {
+    const probe = await open(at('probe'), 'w');
+    vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'write').mockRejectedValueOnce(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
+    const blocks = takeBlocks() ?? [];
+    await expect(probe.close().then(() => disk.create(at('file'))).then((file) => file.write(blocks.slice(0, 1), 0).finally(() => file.close()))).rejects.toMatchObject({ code: 'ENOSPC' });
+    giveBackBlocks(blocks);
   });
 
   it('opens a file only for reading and syncing, or also for writing', async () => {
@@ -104,16 +141,16 @@ describe('NodeDisk', () => {
   });
 });
 
-/** The flags with which this process has opened a file, as Linux tells them. */
-function flagsOf(path: string): number {
-  const isOf = (fd: string): boolean => {
+/** Whether this process has a file open with these flags, as Linux tells it. */
+function isOpenWith(flags: number, path: string): boolean {
+  return readdirSync('/proc/self/fd').some((fd) => {
     try {
-      return readlinkSync(`/proc/self/fd/${fd}`) === path;
+      if (readlinkSync(`/proc/self/fd/${fd}`) !== path) return false;
+      const own = parseInt(/^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? '', 8);
+      return (own & flags) === flags;
     } catch {
       // Another thread has closed it meanwhile.
       return false;
     }
-  };
-  const fd = readdirSync('/proc/self/fd').find(isOf) ?? '';
-  return parseInt(/^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1] ?? '', 8);
+  });
 }

@@ -8,6 +8,7 @@ import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/da
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
+import { isBlock } from './aligned-blocks.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
 import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
@@ -221,6 +222,8 @@ const couldNotStart = (error: unknown): boolean => error instanceof Error && 'co
 
 class NodeDiskFile implements DiskFile {
   private own: FileIdentity | undefined;
+  /** The same file, opened to write blocks past the page cache; undefined if its file system can't do that. */
+  private direct: Promise<FileHandle | undefined> | undefined;
 
   constructor(
     private readonly handle: FileHandle,
@@ -241,6 +244,8 @@ class NodeDiskFile implements DiskFile {
   async write(chunks: readonly Uint8Array[], position: number): Promise<void> {
     let left = 0;
     for (const { length } of chunks) left += length;
+    const [block] = chunks;
+    if (block && isBlock(block) && (await this.writeDirectly(block, position))) return;
     for (let rest = chunks, at = position; left > 0; ) {
       const { bytesWritten } = await this.handle.writev(rest, at);
       at += bytesWritten;
@@ -248,6 +253,22 @@ class NodeDiskFile implements DiskFile {
       if (left > 0) rest = behind(rest, bytesWritten);
     }
     if (this.syncsWrites) await this.sync();
+  }
+
+  /**
+   * Writes a block without a copy in the page cache, which takes less processor time and leaves less to sync. Resolves
+   * to false if the whole block must be written in the ordinary way: some file systems refuse the first block only.
+   */
+  private async writeDirectly(block: Uint8Array, position: number): Promise<boolean> {
+    const direct = await (this.direct ??= openDirect(this.handle));
+    if (!direct) return false;
+    try {
+      const { bytesWritten } = await direct.write(block, 0, block.length, position);
+      return bytesWritten === block.length;
+    } catch (error) {
+      if (!hasCode(error, 'EINVAL')) throw error;
+      return false;
+    }
   }
 
   sync(): Promise<void> {
@@ -269,9 +290,17 @@ class NodeDiskFile implements DiskFile {
     return named?.ino === own.ino && named.dev === own.dev;
   }
 
-  close(): Promise<void> {
-    return this.handle.close();
+  async close(): Promise<void> {
+    const direct = await this.direct;
+    await Promise.all([this.handle.close(), direct?.close()]);
   }
+}
+
+/** Opens a file once more, for writes past the page cache. Only Linux can do this, and not on all file systems. */
+async function openDirect({ fd }: FileHandle): Promise<FileHandle | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  // By its descriptor, because its name may have changed. After any error, the blocks are written in the ordinary way.
+  return open(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_DIRECT).catch(() => undefined);
 }
 
 function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {

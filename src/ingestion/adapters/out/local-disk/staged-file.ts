@@ -3,6 +3,7 @@ import { MAX_CHUNKS } from '../../../../common/stream-head.js';
 import { readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
+import { BLOCK_BYTES, giveBackBlocks, takeBlocks } from './aligned-blocks.js';
 import type { DiskFile } from './disk.js';
 
 const MAX_GATHERED_BYTES = 1024 * 1024;
@@ -13,6 +14,8 @@ const MAX_GATHERED_BYTES = 1024 * 1024;
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
+/** Where the blocks of a large file begin, in bytes: a multiple of BLOCK_BYTES. */
+const BLOCKS_FROM = 8 * BLOCK_BYTES;
 
 /**
  * Writes bytes to a new file as they arrive. Not all are durable until the caller syncs the file.
@@ -20,28 +23,90 @@ const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
  * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is then in flight any more.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
-  const writer = new GatheringWriter(file);
+  const writer = new StagedFileWriter(file);
   try {
     const content = await readContent(bytes, (chunk) => writer.add(chunk));
     await writer.finish();
     return content;
-  } catch (error) {
-    await writer.abandon();
-    throw error;
+  } finally {
+    await writer.close();
   }
 }
 
+/** Writes the beginning of a file as it arrives, and the rest of a large one in blocks, if there are unused ones. */
+class StagedFileWriter {
+  private readonly growth: SyncedGrowth;
+  private readonly beginning: GatheringWriter;
+  private rest: BlockWriter | undefined;
+  private received = 0;
+
+  constructor(private readonly file: DiskFile) {
+    this.growth = new SyncedGrowth(file);
+    this.beginning = new GatheringWriter(file, this.growth);
+  }
+
+  add(chunk: Uint8Array): Promise<unknown> | undefined {
+    if (this.rest) return this.rest.add(chunk);
+    const left = BLOCKS_FROM - this.received;
+    this.received += chunk.length;
+    const blocks = left > 0 && left <= chunk.length ? takeBlocks() : undefined;
+    if (!blocks) return this.beginning.add(chunk);
+    this.rest = new BlockWriter(this.file, BLOCKS_FROM, blocks, this.growth);
+    return Promise.all([this.beginning.add(chunk.subarray(0, left)), this.rest.add(chunk.subarray(left))]);
+  }
+
+  async finish(): Promise<void> {
+    await this.beginning.finish();
+    await this.rest?.finish();
+    await this.growth.finish();
+  }
+
+  /** Resolves when no write or sync is in flight any more, whether or not one has failed. */
+  async close(): Promise<void> {
+    await this.beginning.close();
+    await this.rest?.close();
+    await this.growth.close();
+  }
+}
+
+/** Syncs a file that grows, each time it has grown by SYNC_EVERY_BYTES. */
+class SyncedGrowth {
+  private unsynced = 0;
+  private syncing: Promise<void> | undefined;
+
+  constructor(private readonly file: DiskFile) {}
+
+  async add(bytes: number): Promise<void> {
+    this.unsynced += bytes;
+    if (this.unsynced < SYNC_EVERY_BYTES) return;
+    this.unsynced = 0;
+    await this.syncing;
+    this.syncing = this.file.sync().catch(storageFailure('A staged file could not be synced.'));
+    this.syncing.catch(() => undefined);
+  }
+
+  async finish(): Promise<void> {
+    await this.syncing;
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled([this.syncing]);
+  }
+}
+
+/** Writes what has arrived, and meanwhile gathers what arrives for the next write. */
 class GatheringWriter {
   private readonly memory: HeldMemory = processMemory.hold('staged');
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
-  private synced = 0;
   /** The write in progress. After a failed write, its rejected promise stays. */
   private writing: Promise<void> | undefined;
-  private syncing: Promise<void> | undefined;
 
-  constructor(private readonly file: DiskFile) {}
+  constructor(
+    private readonly file: DiskFile,
+    private readonly growth: SyncedGrowth,
+  ) {}
 
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -53,15 +118,13 @@ class GatheringWriter {
 
   async finish(): Promise<void> {
     while (this.writing) await this.writing;
-    await this.syncing;
   }
 
-  async abandon(): Promise<void> {
+  async close(): Promise<void> {
     this.gathered = [];
     this.gatheredBytes = 0;
     await Promise.allSettled([this.writing]);
     this.memory.release();
-    await Promise.allSettled([this.syncing]);
   }
 
   private begin(): void {
@@ -86,10 +149,63 @@ class GatheringWriter {
       this.memory.shrinkTo(this.gatheredBytes);
     }
     this.written += gatheredBytes;
-    if (this.written - this.synced < SYNC_EVERY_BYTES) return;
-    await this.syncing;
-    this.synced = this.written;
-    this.syncing = this.file.sync().catch(storageFailure('A staged file could not be synced.'));
-    this.syncing.catch(() => undefined);
+    await this.growth.add(gatheredBytes);
+  }
+}
+
+/** Gathers bytes in one block while it writes the others. */
+class BlockWriter {
+  private at = 0;
+  private filledBytes = 0;
+  /** The latest write of each block. */
+  private readonly writes: Promise<void>[] = [];
+
+  constructor(
+    private readonly file: DiskFile,
+    private position: number,
+    private readonly blocks: Uint8Array[],
+    private readonly growth: SyncedGrowth,
+  ) {}
+
+  add(chunk: Uint8Array): Promise<void> | undefined {
+    const room = BLOCK_BYTES - this.filledBytes;
+    const fitting = chunk.length > room ? chunk.subarray(0, room) : chunk;
+    this.block.set(fitting, this.filledBytes);
+    this.filledBytes += fitting.length;
+    return this.filledBytes === BLOCK_BYTES ? this.begin(chunk.subarray(room)) : undefined;
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.writes);
+    await this.write(this.block.subarray(0, this.filledBytes));
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.writes);
+    giveBackBlocks(this.blocks);
+  }
+
+  private get block(): Uint8Array {
+    const block = this.blocks[this.at];
+    if (!block) throw new RangeError('There is no such block.');
+    return block;
+  }
+
+  private async begin(next: Uint8Array): Promise<void> {
+    const writing = this.write(this.block);
+    // A later call reports the failure. Until then, it must not count as unhandled.
+    writing.catch(() => undefined);
+    this.writes[this.at] = writing;
+    this.at = (this.at + 1) % this.blocks.length;
+    await this.writes[this.at];
+    this.filledBytes = 0;
+    await this.add(next);
+  }
+
+  private async write(bytes: Uint8Array): Promise<void> {
+    const { position } = this;
+    this.position += bytes.length;
+    await this.file.write([bytes], position).catch(storageFailure('A staged file could not be written.'));
+    await this.growth.add(bytes.length);
   }
 }
