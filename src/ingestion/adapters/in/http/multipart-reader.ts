@@ -18,7 +18,7 @@ const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
-const DASH = 0x2d;
+const [DASH, CR] = [0x2d, 0x0d];
 /**
  * A quoted string. Its closing quote is optional: a pattern that requires it would take quadratic time on a text with
  * many unclosed quotes.
@@ -86,8 +86,7 @@ export class MultipartReader {
 
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
-      // The last unread bytes may be the beginning of a delimiter, so they aren't yielded yet.
-      const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
+      const end = at > 0 ? at : this.incompleteDelimiterAt();
       if (end > 0) {
         const chunk = this.unread.subarray(0, end);
         this.unread = this.unread.subarray(end);
@@ -97,6 +96,14 @@ export class MultipartReader {
     }
     this.unread = this.unread.subarray(this.delimiter.length);
     this.inside = false;
+  }
+
+  /** Where the unread bytes end with the beginning of a delimiter; otherwise their length. */
+  private incompleteDelimiterAt(): number {
+    const { unread, delimiter } = this;
+    let at = unread.indexOf(CR, Math.max(0, unread.length - delimiter.length + 1));
+    while (at >= 0 && !delimiter.subarray(0, unread.length - at).equals(unread.subarray(at))) at = unread.indexOf(CR, at + 1);
+    return at >= 0 ? at : unread.length;
   }
 
   private async isClosed(): Promise<boolean> {
