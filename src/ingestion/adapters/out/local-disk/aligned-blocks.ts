@@ -6,7 +6,6 @@ const BLOCKS = 4;
 const MAX_FILES = 4;
 
 const unused: Uint8Array[][] = [];
-const memories = new WeakSet<ArrayBufferLike>();
 let files = 0;
 
 /**
@@ -24,9 +23,6 @@ export function giveBackBlocks(blocks: Uint8Array[]): void {
   unused.push(blocks);
 }
 
-/** Whether bytes are a whole block. */
-export const isBlock = ({ buffer, length }: Uint8Array): boolean => length === BLOCK_BYTES && memories.has(buffer);
-
 // TypeScript declares WebAssembly only for browsers.
 declare const WebAssembly: { readonly Memory: new (pages: { readonly initial: number; readonly maximum: number }) => { readonly buffer: ArrayBuffer } };
 /** The unit of a WebAssembly.Memory, in bytes. */
@@ -36,7 +32,6 @@ function newBlocks(): Uint8Array[] | undefined {
   const pages = (BLOCKS * BLOCK_BYTES) / WASM_PAGE_BYTES;
   try {
     const { buffer } = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    memories.add(buffer);
     files += 1;
     return Array.from({ length: BLOCKS }, (_, index) => new Uint8Array(buffer, index * BLOCK_BYTES, BLOCK_BYTES));
   } catch {

@@ -9,8 +9,12 @@ import { SelfCheckingDatabase } from './self-checking-database.js';
 export interface DiskFile {
   /** Resolves to the number of bytes read, which is less than the buffer's length only at the file's end. */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** If `write` rejects, all, some or none of the bytes may have been written. */
-  write(chunks: readonly Uint8Array[], position: number): Promise<void>;
+  /**
+   * If `write` rejects, all, some or none of the bytes may have been written.
+   *
+   * @param areBlocks whether the chunks are whole blocks of `takeBlocks`, which may be written past the page cache.
+   */
+  write(chunks: readonly Uint8Array[], position: number, areBlocks?: boolean): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;

@@ -95,13 +95,13 @@ describe('NodeDisk', () => {
     await probe.close();
     const isPossible = await open(at('probe'), constants.O_WRONLY | constants.O_DIRECT).then((direct) => direct.close().then(() => true), () => false);
     vi.spyOn(process, 'platform', 'get').mockReturnValue(platform);
-    if (first) vi.spyOn(prototype, 'write').mockImplementationOnce(first as FileHandle['write']);
+    if (first) vi.spyOn(prototype, 'writev').mockImplementationOnce(first as FileHandle['writev']);
     const blocks = takeBlocks() ?? [];
     const bytes = randomBytes(2 * BLOCK_BYTES);
     const file = await disk.create(at('file'));
     for (const [index, block] of blocks.slice(0, 2).entries()) {
       block.set(bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES));
-      await file.write([block], index * BLOCK_BYTES);
+      await file.write([block], index * BLOCK_BYTES, true);
     }
     const isDirect = isOpenWith(constants.O_DIRECT, at('file'));
     await file.close();
@@ -112,9 +112,9 @@ describe('NodeDisk', () => {
 
   it.runIf(process.platform === 'linux')('rejects with the error of a block that the disk has no space for', async () => {
     const probe = await open(at('probe'), 'w');
-    vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'write').mockRejectedValueOnce(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
+    vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'writev').mockRejectedValueOnce(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
     const blocks = takeBlocks() ?? [];
-    await expect(probe.close().then(() => disk.create(at('file'))).then((file) => file.write(blocks.slice(0, 1), 0).finally(() => file.close()))).rejects.toMatchObject({ code: 'ENOSPC' });
+    await expect(probe.close().then(() => disk.create(at('file'))).then((file) => file.write(blocks.slice(0, 1), 0, true).finally(() => file.close()))).rejects.toMatchObject({ code: 'ENOSPC' });
     giveBackBlocks(blocks);
   });
 

@@ -8,7 +8,6 @@ import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/da
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
-import { isBlock } from './aligned-blocks.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
 import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
@@ -241,11 +240,10 @@ class NodeDiskFile implements DiskFile {
     return done;
   }
 
-  async write(chunks: readonly Uint8Array[], position: number): Promise<void> {
+  async write(chunks: readonly Uint8Array[], position: number, areBlocks = false): Promise<void> {
     let left = 0;
     for (const { length } of chunks) left += length;
-    const [block] = chunks;
-    if (block && isBlock(block) && (await this.writeDirectly(block, position))) return;
+    if (areBlocks && (await this.writeDirectly(chunks, position, left))) return;
     for (let rest = chunks, at = position; left > 0; ) {
       const { bytesWritten } = await this.handle.writev(rest, at);
       at += bytesWritten;
@@ -256,15 +254,14 @@ class NodeDiskFile implements DiskFile {
   }
 
   /**
-   * Writes a block without a copy in the page cache, which takes less processor time and leaves less to sync. Resolves
-   * to false if the whole block must be written in the ordinary way: some file systems refuse the first block only.
+   * Writes blocks without a copy in the page cache, which takes less processor time and leaves less to sync. Resolves
+   * to false if they must all be written in the ordinary way: some file systems refuse O_DIRECT only then.
    */
-  private async writeDirectly(block: Uint8Array, position: number): Promise<boolean> {
+  private async writeDirectly(blocks: readonly Uint8Array[], position: number, length: number): Promise<boolean> {
     const direct = await (this.direct ??= openDirect(this.handle));
     if (!direct) return false;
     try {
-      const { bytesWritten } = await direct.write(block, 0, block.length, position);
-      return bytesWritten === block.length;
+      return (await direct.writev(blocks, position)).bytesWritten === length;
     } catch (error) {
       if (!hasCode(error, 'EINVAL')) throw error;
       return false;

@@ -57,10 +57,10 @@ describe('a staged file', () => {
     const positions: number[] = [];
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
-    file.write = async (chunks, position) => {
+    file.write = async (chunks, position, areBlocks) => {
       positions.push(position);
       if (position === BEGINNING) await released;
-      await write(chunks, position);
+      await write(chunks, position, areBlocks);
     };
     let hasSettled = false;
     const writing = writeStagedFile(file, (async function* () {

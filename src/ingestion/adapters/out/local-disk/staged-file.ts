@@ -205,7 +205,7 @@ class BlockWriter {
   private async write(bytes: Uint8Array): Promise<void> {
     const { position } = this;
     this.position += bytes.length;
-    await this.file.write([bytes], position).catch(storageFailure('A staged file could not be written.'));
+    await this.file.write([bytes], position, bytes.length === BLOCK_BYTES).catch(storageFailure('A staged file could not be written.'));
     await this.growth.add(bytes.length);
   }
 }
