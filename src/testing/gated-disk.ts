@@ -12,7 +12,8 @@ export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path
 /**
  * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow` and
  * `assertDirectory`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
- * that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`.
+ * that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`. A write of
+ * blocks is one.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();
@@ -190,7 +191,11 @@ export class GatedDisk extends Disk {
         this.bytesRead += read;
         return read;
       },
-      write: async (chunks, position) => {
+      write: async (chunks, position, areBlocks) => {
+        if (areBlocks) {
+          await this.pass('file.write', path, () => file.write(chunks, position, areBlocks));
+          return;
+        }
         const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
         const half = Math.floor(length / 2);
         await this.pass('file.write', path, () => file.write(between(chunks, 0, half), position));

@@ -20,7 +20,7 @@ export class ContentDigest {
 /** Reads bytes, and returns their size and sha-256. Waits for `consume` of a chunk before it requests the next one. */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  consume: (chunk: Uint8Array) => Promise<unknown> | undefined = () => undefined,
+  consume: (chunk: Uint8Array) => Promise<void> | undefined = () => undefined,
 ): Promise<StoredContent> {
   const digest = new ContentDigest();
   for await (const chunk of bytes) {

@@ -1,7 +1,7 @@
 /** The length of a block, in bytes. */
-export const BLOCK_BYTES = 512 * 1024;
-/** How many blocks a file gets: one is filled while the others are written. */
-const BLOCKS = 4;
+export const BLOCK_BYTES = 1024 * 1024;
+/** How many blocks a file gets: one is filled while the other is written. More would take more of Node's threads. */
+const BLOCKS = 2;
 /** At most this many files have blocks at once. Unused blocks stay in memory: 8 MiB in all. */
 const MAX_FILES = 4;
 
@@ -35,7 +35,9 @@ function newBlocks(): Uint8Array[] | undefined {
     files += 1;
     return Array.from({ length: BLOCKS }, (_, index) => new Uint8Array(buffer, index * BLOCK_BYTES, BLOCK_BYTES));
   } catch {
-    // Such a memory reserves several GiB of addresses, which `ulimit -v` may forbid. Then there are no blocks.
+    // Such a memory reserves several GiB of addresses, which `ulimit -v` may forbid. Then there are no more blocks: each
+    // attempt would collect all garbage.
+    files = MAX_FILES;
     return undefined;
   }
 }

@@ -12,7 +12,8 @@ export interface DiskFile {
   /**
    * If `write` rejects, all, some or none of the bytes may have been written.
    *
-   * @param areBlocks whether the chunks are whole blocks of `takeBlocks`, which may be written past the page cache.
+   * @param areBlocks whether the chunks are whole blocks of `takeBlocks`, which may be written past the page cache. Not
+   *   for a synchronized file, whose writes would not be durable then.
    */
   write(chunks: readonly Uint8Array[], position: number, areBlocks?: boolean): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */

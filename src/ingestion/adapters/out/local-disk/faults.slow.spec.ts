@@ -9,6 +9,7 @@ import { anUploadDraft, type UploadDraftBuilder, storeUpload } from '../../../..
 import { ServiceError } from '../../../../common/service-error.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import type { Upload } from '../../../domain/upload.js';
+import { BLOCK_BYTES } from './aligned-blocks.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 /**
@@ -30,6 +31,8 @@ const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'b
 const staged = () => anUploadDraft().with({ customerId: 'staged' }).file('x'.repeat(20_000));
 /** An upload whose file is so large that it is written to the disk while it arrives. */
 const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(70_000), 'x');
+/** An upload whose file is so large that most of it is written in blocks. */
+const inBlocks = () => anUploadDraft().with({ customerId: 'blocks' }).file('x'.repeat(4 * BLOCK_BYTES), 'x'.repeat(2 * BLOCK_BYTES), 'x');
 const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
 
 const SCENARIOS: Record<string, Scenario> = {
@@ -37,6 +40,7 @@ const SCENARIOS: Record<string, Scenario> = {
   'a file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [file()] },
   'a file for which a journal is full': { stored: 3, maxSegmentBytes: 1e6, maxJournalBytes: 1, uploads: () => [file()] },
   'a first large file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [large()] },
+  'a file that is written in blocks': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [inBlocks()] },
   'a staged file after others': { stored: 1, maxSegmentBytes: 1e6, uploads: () => [staged()] },
   'a large file for which a segment is full': { stored: 1, maxSegmentBytes: 1, uploads: () => [large()] },
   'a first upload without a file': { stored: 0, maxSegmentBytes: 1e6, uploads: () => [json()] },

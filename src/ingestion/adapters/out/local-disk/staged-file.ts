@@ -15,7 +15,7 @@ const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 /** Where the blocks of a large file begin, in bytes: a multiple of BLOCK_BYTES. */
-const BLOCKS_FROM = 8 * BLOCK_BYTES;
+const BLOCKS_FROM = 4 * BLOCK_BYTES;
 
 /**
  * Writes bytes to a new file as they arrive. Not all are durable until the caller syncs the file.
@@ -45,14 +45,21 @@ class StagedFileWriter {
     this.beginning = new GatheringWriter(file, this.growth);
   }
 
-  add(chunk: Uint8Array): Promise<unknown> | undefined {
+  add(chunk: Uint8Array): Promise<void> | undefined {
     if (this.rest) return this.rest.add(chunk);
     const left = BLOCKS_FROM - this.received;
     this.received += chunk.length;
     const blocks = left > 0 && left <= chunk.length ? takeBlocks() : undefined;
     if (!blocks) return this.beginning.add(chunk);
     this.rest = new BlockWriter(this.file, BLOCKS_FROM, blocks, this.growth);
-    return Promise.all([this.beginning.add(chunk.subarray(0, left)), this.rest.add(chunk.subarray(left))]);
+    return this.passBorder(this.rest, chunk, left);
+  }
+
+  private async passBorder(rest: BlockWriter, chunk: Uint8Array, left: number): Promise<void> {
+    await this.beginning.add(chunk.subarray(0, left));
+    // A failure of the beginning must be noticed before the rest is written.
+    await this.beginning.finish();
+    await rest.add(chunk.subarray(left));
   }
 
   async finish(): Promise<void> {
