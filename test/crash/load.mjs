@@ -10,7 +10,7 @@ const PAUSE_MS = 5;
 const AGAIN_MS = 100;
 const KEYED_SHARE = 0.3;
 /** Some files of a load on the local disk that are so large that most of each is written in blocks. */
-export const SOME_IN_BLOCKS = { share: 0.005, bytes: 6 * 1024 * 1024 + 1 };
+export const SOME_IN_BLOCKS = { share: 0.02, bytes: 6 * 1024 * 1024 + 1 };
 const OPERATIONS = {
   historical: '/ingestHistoricalLoadData/upload_historical',
   nowcast: '/ingestNowcastLoadData/upload_nowcast',
