@@ -1,6 +1,6 @@
 import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, SERVICE, SERVICE_LOGGING, SERVICE_SAMPLED, SERVICE_SILENT, SERVICE_TRACED, STREAMED_FILE } from './competitors.mjs';
 import { bootOnce, HeldUploads } from './held-uploads.mjs';
-import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
+import { files4KiB, form, form1GiB, json, jsonBesideLarge, raw1GiB } from './loads.mjs';
 
 const held = new HeldUploads(1_000_000);
 
@@ -35,6 +35,10 @@ export const CONTESTS = {
     raw: { competitor: SERVICE, load: raw1GiB },
     form: { competitor: SERVICE, load: form1GiB },
     streamed: { competitor: STREAMED_FILE, load: raw1GiB },
+  },
+  beside: {
+    service: { competitor: SERVICE, load: jsonBesideLarge(8) },
+    streamed: { competitor: STREAMED_FILE, load: jsonBesideLarge(8) },
   },
   'files-4-kib': {
     service: { competitor: SERVICE, load: files4KiB(32) },

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { atLeast, row } from '../support/goals.mjs';
 import { SERVICE } from './competitors.mjs';
-import { files4KiB, form1GiB, json, raw1GiB } from './loads.mjs';
+import { files4KiB, form1GiB, json, jsonBesideLarge, raw1GiB } from './loads.mjs';
 
 const LOADS = {
   'json-1': { work: 'small JSON, 1 connection', load: json(1), figure: 'rate' },
@@ -9,6 +9,7 @@ const LOADS = {
   'json-128': { work: 'small JSON, 128 connections', load: json(128), figure: 'rate' },
   files: { work: '4 KiB files, 32 connections', load: files4KiB(32), figure: 'rate' },
   raw: { work: '1 GiB raw', load: raw1GiB, figure: 'throughput' },
+  beside: { work: 'small JSON, 8 connections, beside 4 x 64 MiB/s', load: jsonBesideLarge(8), figure: 'rate' },
   form: { work: '1 GiB multipart', load: form1GiB, figure: 'throughput' },
 };
 

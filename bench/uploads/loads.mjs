@@ -12,6 +12,8 @@ const SMALL = JSON.stringify({ additional_data: SMALL_TEXT });
 const MOST_WARM_UP_SECONDS = 4;
 const LARGE_BYTES = 1024 * MIB;
 const LARGE_WARM_UP_BYTES = 64 * MIB;
+const LARGE_AT_ONCE = 4;
+const LARGE_BYTES_PER_SECOND = 64 * MIB;
 
 /**
  * The work of a client on a ready service: a warm-up and a measurement.
@@ -54,5 +56,21 @@ const large = (request) => async (service, seconds, signal) => {
 
 export const raw1GiB = large({ type: 'application/octet-stream' });
 export const form1GiB = large({ type: FORM, head: FORM_HEAD, tail: FORM_TAIL });
+
+/** The same as `json`, while four clients send 1 GiB each, at 64 MiB/s. They are ended with it. */
+export const jsonBesideLarge = (connections) => async (service, seconds, signal) => {
+  const ending = new AbortController();
+  const isEnded = (error) => {
+    if (!ending.signal.aborted) throw error;
+  };
+  const job = { url: service.url + TARGET, type: 'application/octet-stream', bytes: LARGE_BYTES, bytesPerSecond: LARGE_BYTES_PER_SECOND };
+  const large = Array.from({ length: LARGE_AT_ONCE }, () => run('large', job, AbortSignal.any([signal, ending.signal])).catch(isEnded));
+  try {
+    return await json(connections)(service, seconds, signal);
+  } finally {
+    ending.abort();
+    await Promise.all(large);
+  }
+};
 
 const run = (client, job, signal) => runClient(new URL(`clients/${client}.mjs`, import.meta.url), job, signal);

@@ -22,6 +22,7 @@ export const ROWS = [
   row('raw-memory', '1 GiB raw, growth of memory', '1-gib', ['raw', 'growth'], undefined, below(150, 'MiB')),
   row('form', '1 GiB multipart', '1-gib', ['form', 'throughput'], ['streamed', 'throughput'], atLeast(1)),
   row('form-memory', '1 GiB multipart, growth of memory', '1-gib', ['form', 'growth'], undefined, below(150, 'MiB')),
+  row('beside', 'small JSON, 8 connections, beside 4 x 64 MiB/s', 'beside', ['service', 'rate'], ['streamed', 'rate'], atLeast(2)),
   row('files', '4 KiB files, 32 connections', 'files-4-kib', ['service', 'rate'], ['streamed', 'rate'], atLeast(1.5)),
   row('p99', 'p99 to median, 32 connections', 'json-32', ['service', 'p99'], ['service', 'median'], atMost(2.5)),
   row('p99-128', 'p99 to median, 128 connections', 'json-128', ['service', 'p99'], ['service', 'median'], atMost(2.5)),

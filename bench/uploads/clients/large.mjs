@@ -1,11 +1,12 @@
-// Sends one large upload with as little work as possible, so that the measured process has the CPU. Prints the outcome
-// as JSON.
+// Sends one large upload with as little work as possible, so that the measured process has the CPU: as fast as it can,
+// or at most at `bytesPerSecond`. Prints the outcome as JSON.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const MIB = 1024 * 1024;
-const { url, type, head = '', tail = '', bytes } = JSON.parse(process.argv[2]);
+const { url, type, head = '', tail = '', bytes, bytesPerSecond = Infinity } = JSON.parse(process.argv[2]);
 const { hostname, port, pathname, search } = new URL(url);
 const chunk = randomBytes(MIB);
 
@@ -31,7 +32,11 @@ const began = performance.now();
 await write(
   `POST ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Type: ${type}\r\nContent-Length: ${length}\r\n\r\n${head}`,
 );
-for (let sent = 0; sent < bytes && !over; sent += MIB) await write(chunk);
+for (let sent = 0; sent < bytes && !over; sent += MIB) {
+  const dueAt = began + (sent / bytesPerSecond) * 1000;
+  if (dueAt > performance.now()) await delay(dueAt - performance.now());
+  await write(chunk);
+}
 if (tail) await write(tail);
 await answered;
 const seconds = (performance.now() - began) / 1000;
