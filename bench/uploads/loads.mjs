@@ -14,6 +14,8 @@ const LARGE_BYTES = 1024 * MIB;
 const LARGE_WARM_UP_BYTES = 64 * MIB;
 const LARGE_AT_ONCE = 4;
 const LARGE_BYTES_PER_SECOND = 64 * MIB;
+/** For the starts of the clients, and pauses of the machine. */
+const SLACK_SECONDS = 10;
 
 /**
  * The work of a client on a ready service: a warm-up and a measurement.
@@ -57,19 +59,24 @@ const large = (request) => async (service, seconds, signal) => {
 export const raw1GiB = large({ type: 'application/octet-stream' });
 export const form1GiB = large({ type: FORM, head: FORM_HEAD, tail: FORM_TAIL });
 
-/** The same as `json`, while four clients send 1 GiB each, at 64 MiB/s. They are ended with it. */
+/**
+ * The same as `json`, while four clients send at 64 MiB/s each. They are ended with it. Rejects if one of them is
+ * answered before.
+ */
 export const jsonBesideLarge = (connections) => async (service, seconds, signal) => {
   const ending = new AbortController();
-  const isEnded = (error) => {
-    if (!ending.signal.aborted) throw error;
+  const bytes = LARGE_BYTES_PER_SECOND * (MOST_WARM_UP_SECONDS + seconds + SLACK_SECONDS);
+  const job = { url: service.url + TARGET, type: 'application/octet-stream', bytes, bytesPerSecond: LARGE_BYTES_PER_SECOND };
+  const sendLarge = async () => {
+    const { others } = await run('large', job, AbortSignal.any([signal, ending.signal]));
+    throw new Error(`A large upload was answered before the small ones had ended: ${JSON.stringify(others)}`);
   };
-  const job = { url: service.url + TARGET, type: 'application/octet-stream', bytes: LARGE_BYTES, bytesPerSecond: LARGE_BYTES_PER_SECOND };
-  const large = Array.from({ length: LARGE_AT_ONCE }, () => run('large', job, AbortSignal.any([signal, ending.signal])).catch(isEnded));
+  const large = Array.from({ length: LARGE_AT_ONCE }, sendLarge);
   try {
-    return await json(connections)(service, seconds, signal);
+    return await Promise.race([json(connections)(service, seconds, signal), ...large]);
   } finally {
     ending.abort();
-    await Promise.all(large);
+    await Promise.allSettled(large);
   }
 };
 

@@ -2,7 +2,7 @@ import { withServices } from '../../bench/support/service.mjs';
 import { FaultSwitch, withDiskFaults } from './disk-faults.mjs';
 import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
-import { Load, SOME_IN_BLOCKS } from './load.mjs';
+import { Load, SOME_LARGE } from './load.mjs';
 
 const ROUNDS = 6;
 const REFUSED_A_ROUND = 30;
@@ -24,7 +24,7 @@ export default function ioErrors({ uploads, random, progress }) {
     };
     let service = await start();
     for (let round = 1; round <= ROUNDS; round++) {
-      const load = new Load(service, ledger, random, { inParts: SOME_IN_BLOCKS });
+      const load = new Load(service, ledger, random, { inParts: SOME_LARGE });
       const wanted = share(uploads, round, ROUNDS, random);
       const refused = ledger.refused + REFUSED_A_ROUND;
       await faults.turnOn();

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { withServices } from '../../bench/support/service.mjs';
 import { Ledger } from './ledger.mjs';
-import { Load, sendAgain, SOME_IN_BLOCKS } from './load.mjs';
+import { Load, sendAgain, SOME_LARGE } from './load.mjs';
 
 const LONGEST_PAUSE_MS = 50;
 
@@ -13,7 +13,7 @@ export default function kills({ uploads, kills, random, progress }) {
     const ledger = new Ledger();
     let service = await services.start();
     for (let kill = 1; kill <= kills; kill++) {
-      const load = new Load(service, ledger, random, { inParts: SOME_IN_BLOCKS });
+      const load = new Load(service, ledger, random, { inParts: SOME_LARGE });
       const wanted = share(uploads, kill, kills, random);
       await load.until(() => {
         progress.show(`kill ${kill} of ${kills}: ${ledger.acknowledged} acknowledged`);

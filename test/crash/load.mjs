@@ -9,8 +9,8 @@ const SILENCE_MS = 60_000;
 const PAUSE_MS = 5;
 const AGAIN_MS = 100;
 const KEYED_SHARE = 0.3;
-/** Some files of a load on the local disk that are so large that most of each is written in blocks. */
-export const SOME_IN_BLOCKS = { share: 0.02, bytes: 6 * 1024 * 1024 + 1 };
+/** A share of the files is so large that the service writes them in blocks, or sends them to a bucket in parts. */
+export const SOME_LARGE = { share: 0.02, bytes: 6 * 1024 * 1024 + 1 };
 const OPERATIONS = {
   historical: '/ingestHistoricalLoadData/upload_historical',
   nowcast: '/ingestNowcastLoadData/upload_nowcast',

@@ -5,10 +5,8 @@ import { leftovers } from '../../bench/support/store.mjs';
 import { withBucket } from './bucket.mjs';
 import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
-import { Load, sendAgain } from './load.mjs';
+import { Load, sendAgain, SOME_LARGE } from './load.mjs';
 
-/** A share of the files is so large that the service sends them to the store in parts. */
-const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
 const RECOVERY_MS = 10_000;
@@ -69,7 +67,7 @@ class Replica {
 
   async start() {
     this.service = await this.services.start(this.variables);
-    this.load = new Load(this.service, this.ledger, this.random, { inParts: IN_PARTS });
+    this.load = new Load(this.service, this.ledger, this.random, { inParts: SOME_LARGE });
   }
 
   async kill() {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { withServices } from '../../bench/support/service.mjs';
 import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
-import { CONNECTIONS, Load, sendAgain, SOME_IN_BLOCKS } from './load.mjs';
+import { CONNECTIONS, Load, sendAgain, SOME_LARGE } from './load.mjs';
 import { LoopFileSystem } from './loop-file-system.mjs';
 
 const IMAGE_MIB = 1024;
@@ -25,7 +25,7 @@ export default function powerCuts({ uploads, cuts, random, progress, variables =
     let service = await start();
     for (let cut = 1; cut <= cuts; cut++) {
       const switchOff = await fileSystem.powerSwitch();
-      const load = new Load(service, ledger, random, { inParts: SOME_IN_BLOCKS });
+      const load = new Load(service, ledger, random, { inParts: SOME_LARGE });
       const wanted = share(uploads, cut, cuts, random);
       await load.until(() => {
         progress.show(`power cut ${cut} of ${cuts}: ${ledger.acknowledged} acknowledged`);

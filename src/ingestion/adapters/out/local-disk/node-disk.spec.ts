@@ -15,6 +15,13 @@ describe('NodeDisk', () => {
   const disk = new NodeDisk();
   const at = (name: string) => join(directory, name);
 
+  /** The methods of all open files, to be spied on. Leaves the file `probe`. */
+  const methodsOfFiles = async (): Promise<FileHandle> => {
+    const probe = await open(at('probe'), 'w');
+    await probe.close();
+    return Object.getPrototypeOf(probe) as FileHandle;
+  };
+
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'disk-'));
   });
@@ -75,9 +82,7 @@ describe('NodeDisk', () => {
     ['by a sync elsewhere', 'darwin', 1],
   ])('makes each write to a synchronized file durable, %s', async (_, platform, syncs) => {
     vi.spyOn(process, 'platform', 'get').mockReturnValue(platform as NodeJS.Platform);
-    const probe = await open(at('probe'), 'w');
-    const sync = vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'datasync');
-    await probe.close();
+    const sync = vi.spyOn(await methodsOfFiles(), 'datasync');
     const file = await disk.createSynchronized(at('file'));
     await file.write([Buffer.from('one'), Buffer.from('two')], 0);
     const isFlagged = isOpenWith(constants.O_DSYNC, at('file'));
@@ -93,12 +98,10 @@ describe('NodeDisk', () => {
     ['through the page cache if the file system refuses the first block', { first: () => Promise.reject(refusal) }],
     ['whole if the file system takes only a part of it', { first: () => Promise.resolve({ bytesWritten: 4_096 }) }],
   ])('writes a block %s', async (_, { platform = 'linux', first }) => {
-    const probe = await open(at('probe'), 'w');
-    const prototype = Object.getPrototypeOf(probe) as FileHandle;
-    await probe.close();
+    const methods = await methodsOfFiles();
     const isPossible = await open(at('probe'), constants.O_WRONLY | constants.O_DIRECT).then((direct) => direct.close().then(() => true), () => false);
     vi.spyOn(process, 'platform', 'get').mockReturnValue(platform);
-    if (first) vi.spyOn(prototype, 'writev').mockImplementationOnce(first as FileHandle['writev']);
+    if (first && isPossible) vi.spyOn(methods, 'writev').mockImplementationOnce(first as FileHandle['writev']);
     const blocks = takeBlocks() ?? [];
     const bytes = randomBytes(2 * BLOCK_BYTES);
     const file = await disk.create(at('file'));
@@ -114,10 +117,11 @@ describe('NodeDisk', () => {
   });
 
   it.runIf(process.platform === 'linux')('rejects with the error of a block that the disk has no space for', async () => {
-    const probe = await open(at('probe'), 'w');
-    vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'writev').mockRejectedValueOnce(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
+    vi.spyOn(await methodsOfFiles(), 'writev').mockRejectedValueOnce(Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
     const blocks = takeBlocks() ?? [];
-    await expect(probe.close().then(() => disk.create(at('file'))).then((file) => file.write(blocks.slice(0, 1), 0, true).finally(() => file.close()))).rejects.toMatchObject({ code: 'ENOSPC' });
+    const file = await disk.create(at('file'));
+    await expect(file.write(blocks.slice(0, 1), 0, true)).rejects.toMatchObject({ code: 'ENOSPC' });
+    await file.close();
     giveBackBlocks(blocks);
   });
 
