@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../../test/support/collecting-logger.js';
@@ -17,6 +18,7 @@ let pauses: number[];
 let relays: EventRelay[];
 /** Called whenever a relay pauses. A test can replace it. */
 let onPause: () => void;
+let sleep: () => Promise<void>;
 beforeEach(() => {
   storage = new InMemoryFileStorage();
   events = new InMemoryUploadEvents();
@@ -24,21 +26,23 @@ beforeEach(() => {
   pauses = [];
   relays = [];
   onPause = () => undefined;
+  sleep = () => new Promise((resolve) => setImmediate(resolve));
   Logger.overrideLogger(log);
 });
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const relay of relays) await relay.beforeApplicationShutdown();
   Logger.overrideLogger(false);
 });
 
-/** Starts a relay that doesn't really pause: the lengths of its pauses are only recorded in `pauses`. */
+/** Starts a relay that pauses as `sleep` does, by default only for a moment. `pauses` has the lengths that it wants. */
 async function start(receiver: UploadEvents = events, store: FileStorage = storage, source: string | Promise<string> = SOURCE): Promise<EventRelay> {
-  const sleep = (milliseconds: number): Promise<void> => {
+  const pause = (milliseconds: number): Promise<void> => {
     pauses.push(milliseconds);
     onPause();
-    return new Promise((resolve) => setImmediate(resolve));
+    return sleep();
   };
-  const relay = new EventRelay(store, receiver, new EventRelayOptions(source, sleep));
+  const relay = new EventRelay(store, receiver, new EventRelayOptions(source, pause));
   relays.push(relay);
   await relay.onApplicationBootstrap();
   return relay;
@@ -112,6 +116,24 @@ describe('EventRelay', () => {
     await start(receiver);
     expect(idsOf(await receiver.atLeast(1_200))).toEqual(uploads.map(({ uploadId }) => uploadId));
     expect(sizes).toEqual([500, 500, 200]);
+  });
+
+  it('delivers at most 500 events in 500 ms while the event loop is busy', async () => {
+    vi.spyOn(performance, 'now').mockReturnValue(0);
+    await storage.eventOutbox.open();
+    for (let count = 0; count < 1_200; count++) await upload();
+    await start();
+    await events.atLeast(1_200);
+    expect(pauses).toEqual([5, 500, 5, 500]);
+  });
+
+  it('delivers a backlog without waiting while the event loop is idle', async () => {
+    sleep = () => delay(50);
+    await storage.eventOutbox.open();
+    for (let count = 0; count < 1_200; count++) await upload();
+    await start();
+    await events.atLeast(1_200);
+    expect(pauses).toEqual([5, 5]);
   });
 
   it('repeats a failed delivery with the same events until it succeeds, and logs that once', async () => {

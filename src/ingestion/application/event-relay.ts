@@ -16,6 +16,11 @@ const MAX_PAUSE_MS = 5 * 60 * 1000;
 const GIVING_WAY_MS = 10_000;
 /** The pause after an incomplete batch of new events, in which more events gather for the next one. */
 const GATHERING_MS = 200;
+/** While the event loop is busy with other work, such as uploads, MAX_EVENTS are delivered in this time: 1,000 a second. */
+const PACE_MS = 500;
+const LOOKING_MS = 5;
+/** The share of its time that other work must take for the event loop to count as busy. */
+const BUSY_SHARE = 0.6;
 const OPENING_MS = 5_000;
 const ENDING_MS = 700;
 
@@ -32,7 +37,8 @@ export class EventRelayOptions {
 /**
  * Delivers the events of the store's outbox to a receiver, one batch at a time. A failed delivery is repeated until it
  * succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver can ask for a
- * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
+ * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery. While other work keeps the event
+ * loop busy, at most 1,000 events a second are delivered: they can wait, and uploads can't.
  *
  * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
  * receiver that this process can't reach; but not if the receiver asked for the pause, because this process did reach
@@ -47,6 +53,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /** Failed attempts in a row. After giving way to another process, finding no events doesn't end the row. */
   private failures = 0;
   private hasGivenWay = false;
+  /** When the relay last looked whether the event loop is busy, in milliseconds, and the events delivered since then. */
+  private readonly pace = { since: 0, events: 0 };
 
   constructor(
     private readonly fileStorage: FileStorage,
@@ -88,7 +96,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     while (source !== undefined && !this.isStopping()) {
       const batch = await this.deliverNext(outbox, source);
       if (!batch) await outbox.wait(this.stopping.signal);
-      else if (await this.untilSuccess(() => batch.confirm().then(() => true))) await this.gather(batch);
+      else if (await this.untilSuccess(() => batch.confirm().then(() => true))) await this.rest(batch);
     }
     await outbox.close().catch((error: unknown) => {
       this.logger.warn('Leaving the events to another process failed.', error);
@@ -107,8 +115,19 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     }, outbox);
   }
 
-  private async gather({ events }: OutboxBatch): Promise<void> {
+  private async rest({ events }: OutboxBatch): Promise<void> {
+    this.pace.events += events.length;
     if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
+    else if (this.pace.events >= MAX_EVENTS) await this.giveUploadsTheirTurn();
+  }
+
+  private async giveUploadsTheirTurn(): Promise<void> {
+    const before = performance.eventLoopUtilization();
+    await this.pause(LOOKING_MS);
+    const missing = this.pace.since + PACE_MS - performance.now();
+    if (missing > 0 && performance.eventLoopUtilization(before).utilization > BUSY_SHARE) await this.pause(missing);
+    this.pace.since = performance.now();
+    this.pace.events = 0;
   }
 
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {

@@ -8,13 +8,16 @@ const STEP_BYTES = 256 * 1024;
  * long body is hashed.
  *
  * @param timestamp the header `webhook-timestamp`, in seconds since 1970.
+ * @param body the pieces of the body, in their order.
  */
-export async function signatureOf(secrets: readonly Uint8Array[], id: string, timestamp: number, body: Buffer): Promise<string> {
+export async function signatureOf(secrets: readonly Uint8Array[], id: string, timestamp: number, body: readonly Buffer[]): Promise<string> {
   const hashes = secrets.map((secret) => createHmac('sha256', secret).update(`${id}.${timestamp}.`));
   const turns = new Turns();
-  for (let at = 0; at < body.length; at += STEP_BYTES) {
-    if (at > 0 && turns.isOver) await turns.next();
-    for (const hash of hashes) hash.update(body.subarray(at, at + STEP_BYTES));
+  for (const piece of body) {
+    for (let at = 0; at < piece.length; at += STEP_BYTES) {
+      if (at > 0 && turns.isOver) await turns.next();
+      for (const hash of hashes) hash.update(piece.subarray(at, at + STEP_BYTES));
+    }
   }
   return hashes.map((hash) => `v1,${hash.digest('base64')}`).join(' ');
 }

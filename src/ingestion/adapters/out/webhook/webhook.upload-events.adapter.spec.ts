@@ -81,6 +81,14 @@ describe('WebhookUploadEvents', () => {
     expect(receiver.events()).toEqual([event]);
   });
 
+  it('sends long events among many short ones in their order', async () => {
+    const receiver = await taking();
+    const long = anUploadDraft().with({ additionalData: 'é"\n'.repeat(50_000) });
+    const events = [...(await someUploadEvents(70)), await anUploadEvent(long), ...(await someUploadEvents(70)), await anUploadEvent(long)];
+    await adapterOf(receiver).deliver(events, NEVER);
+    expect(receiver.events()).toEqual(events);
+  });
+
   it('gives a repeated batch the same webhook-id, and any other batch another one', async () => {
     const receiver = await taking();
     const events = await someUploadEvents(3);

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { Agent, type Dispatcher, request } from 'undici';
 import { DeliveryError, type UploadEvent, UploadEvents } from '../../../application/ports/upload-events.port.js';
@@ -57,13 +58,14 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     const id = webhookId(events);
     const timestamp = Math.floor(Date.now() / 1000);
     const signature = await signatureOf(this.options.secrets, id, timestamp, body);
-    const headers = { ...this.headers, 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signature };
+    const length = body.reduce((sum, piece) => sum + piece.length, 0);
+    const headers = { ...this.headers, 'content-length': String(length), 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signature };
     const answer = await this.post(body, headers, signal);
     const { statusCode: status } = answer;
     if (status < 200 || status > 299) throw new DeliveryError(`The webhook answered ${status}.`, { retryAfterSeconds: retryAfterOf(answer) });
   }
 
-  private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  private async post(body: readonly Buffer[], headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
     // `AbortSignal.any` isn't used, because it may keep memory of each delivery for as long as `signal` exists.
     const exchange = new AbortController();
@@ -71,7 +73,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     const timer = setTimeout(end, this.timeoutMs);
     signal.addEventListener('abort', end);
     try {
-      const answer = await request(this.url, { method: 'POST', headers, body, dispatcher: this.agent, signal: exchange.signal });
+      const answer = await request(this.url, { method: 'POST', headers, body: Readable.from(body), dispatcher: this.agent, signal: exchange.signal });
       await passOver(answer, exchange.signal);
       return answer;
     } catch (cause) {
@@ -96,9 +98,8 @@ async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal):
 }
 
 function webhookId(events: readonly UploadEvent[]): string {
-  const hash = createHash('sha256');
-  for (const { id } of events) hash.update(`${id}\n`);
-  return `msg_${hash.digest('base64url').slice(0, 32)}`;
+  const ids = events.map(({ id }) => `${id}\n`).join('');
+  return `msg_${createHash('sha256').update(ids).digest('base64url').slice(0, 32)}`;
 }
 
 /** The `Retry-After` of an answer, in seconds from now. Only for status 429 or 503 (RFC 9110, 10.2.3). */

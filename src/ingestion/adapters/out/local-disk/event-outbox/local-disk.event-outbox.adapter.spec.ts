@@ -83,6 +83,19 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
+  it('delivers up to 256 KiB of lines in one batch, also after a line that is not valid', async () => {
+    await outbox.open();
+    const ids: string[] = [];
+    for (const length of [10, 100_000, 10, 40_000, 40_000, 40_000, 50_000]) ids.push(await store(anUploadDraft().with({ additionalData: 'x'.repeat(length) })));
+    await storage.close();
+    const [path = ''] = await view.files('uploads');
+    await writeFile(view.at(path), `{}\n${await readFile(view.at(path), 'utf8')}`);
+    await open();
+    expect(await deliver()).toEqual(ids.slice(0, 6));
+    expect(await deliver()).toEqual(ids.slice(6));
+    expect(warnings).toEqual([expect.stringContaining('has a line that is not valid')]);
+  });
+
   it('records events while nobody delivers them, in a process that never opens it', async () => {
     await outbox.open();
     await storage.close();
