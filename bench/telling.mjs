@@ -89,7 +89,7 @@ async function measureUploads(services) {
       progress.show(`round ${round} of ${ROUNDS}: ${name}`);
       turns[name].push((await json(CONNECTIONS)(started[name].service, SECONDS, signal)).figures.rate);
       // Waits until all events of this turn are delivered, so that none is delivered during the next turn.
-      for (let before = -1; before !== receiver.taken; await delay(500)) before = receiver.taken;
+      for (let before = -1; before !== receiver.taken; await delay(1_500)) before = receiver.taken;
     }
     for (const name of Object.keys(variables)) {
       rates[name].push((turns[name][0] + turns[name][1]) / 2);

@@ -16,8 +16,9 @@ const MAX_PAUSE_MS = 5 * 60 * 1000;
 const GIVING_WAY_MS = 10_000;
 /** The pause after an incomplete batch of new events, in which more events gather for the next one. */
 const GATHERING_MS = 200;
-/** While the event loop is busy with other work, such as uploads, MAX_EVENTS are delivered in this time: 1,000 a second. */
-const PACE_MS = 500;
+/** While the event loop is busy with other work, such as uploads, at most 1,000 events a second are delivered. */
+const BUSY_MS_PER_EVENT = 1;
+/** How long the relay looks whether the event loop is busy, after every MAX_EVENTS or more. */
 const LOOKING_MS = 5;
 /** The share of its time that other work must take for the event loop to count as busy. */
 const BUSY_SHARE = 0.6;
@@ -116,16 +117,16 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   private async rest({ events }: OutboxBatch): Promise<void> {
-    this.pace.events += events.length;
     if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
-    else if (this.pace.events >= MAX_EVENTS) await this.giveUploadsTheirTurn();
+    this.pace.events += events.length;
+    if (this.pace.events >= MAX_EVENTS) await this.giveUploadsTheirTurn();
   }
 
   private async giveUploadsTheirTurn(): Promise<void> {
     const before = performance.eventLoopUtilization();
     await this.pause(LOOKING_MS);
-    const missing = this.pace.since + PACE_MS - performance.now();
-    if (missing > 0 && performance.eventLoopUtilization(before).utilization > BUSY_SHARE) await this.pause(missing);
+    const rest = this.pace.since + this.pace.events * BUSY_MS_PER_EVENT - performance.now();
+    if (rest > 0 && performance.eventLoopUtilization(before).utilization > BUSY_SHARE) await this.pause(rest);
     this.pace.since = performance.now();
     this.pace.events = 0;
   }

@@ -73,7 +73,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     const timer = setTimeout(end, this.timeoutMs);
     signal.addEventListener('abort', end);
     try {
-      const answer = await request(this.url, { method: 'POST', headers, body: Readable.from(body), dispatcher: this.agent, signal: exchange.signal });
+      const answer = await request(this.url, { method: 'POST', headers, body: body.length === 1 ? body[0] : Readable.from(body), dispatcher: this.agent, signal: exchange.signal });
       await passOver(answer, exchange.signal);
       return answer;
     } catch (cause) {

@@ -128,8 +128,9 @@ export class EventQueue {
     const events: OutboxEvent[] = [];
     let { offset } = entry;
     const found = (): OutboxBatch => this.inFlight(events, { id, end: offset, isLast: isComplete && offset >= file.length }, entry.lines);
-    for (let begin: number | undefined; offset < file.length; ) {
-      const lines = await file.linesFrom(offset, BYTES_AT_ONCE);
+    for (let begin: number | undefined; offset < file.length && events.length < limit; ) {
+      // Once there are events, a long line that follows is left to the next batch, without reading all of it.
+      const lines = await file.linesFrom(offset, BYTES_AT_ONCE, begin === undefined ? Infinity : MAX_EVENTS_BYTES);
       if (lines.length === 0) break;
       for (const line of lines) {
         if (events.length === limit || (begin !== undefined && line.end - begin > MAX_EVENTS_BYTES)) return found();

@@ -96,6 +96,29 @@ describe('the outbox on a local disk', () => {
     expect(warnings).toEqual([expect.stringContaining('has a line that is not valid')]);
   });
 
+  it('leaves a long line to the next batch without reading all of it', async () => {
+    await outbox.open();
+    const [short, long] = [await store(), await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * 1024 * 1024) }))];
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    let reads = 0;
+    disk.gate = (perform, operation) => {
+      if (operation === 'file.read') reads += 1;
+      return perform();
+    };
+    expect(await deliver(1)).toEqual([short]);
+    expect(reads).toBe(1);
+    expect(await deliver()).toEqual([long]);
+    const another = await store();
+    const next = await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * 1024 * 1024) }));
+    reads = 0;
+    expect(await deliver()).toEqual([another]);
+    // One finds the short line. Three, of 64, 128 and 256 KiB, find no end of the long one.
+    expect(reads).toBe(4);
+    expect(await deliver()).toEqual([next]);
+  });
+
   it('records events while nobody delivers them, in a process that never opens it', async () => {
     await outbox.open();
     await storage.close();

@@ -122,15 +122,20 @@ export class SegmentReader {
     return { begin, lines: [...rawLines(await this.readLong(begin, end), begin)] };
   }
 
-  /** Reads the first lines that begin at `position` or after it. Resolves to an empty list if there are none. */
-  async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly RawLine[]> {
+  /**
+   * Reads the first lines that begin at `position` or after it. Resolves to an empty list if there are none.
+   *
+   * @param chunkBytes how many bytes to read at first; more, if no line ends in them.
+   * @param mostBytes if no line ends in so many bytes, resolves to an empty list.
+   */
+  async linesFrom(position: number, chunkBytes = CHUNK_BYTES, mostBytes = Infinity): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
       const to = Math.min(this.length, from + size);
       const bytes = to > from ? await this.read(from, to) : Buffer.alloc(0);
       const begin = position === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
       const lines = position === 0 || begin > 0 ? [...rawLines(bytes.subarray(begin), from + begin)] : [];
-      if (lines.length > 0 || to >= this.length) return lines;
+      if (lines.length > 0 || to >= this.length || size >= mostBytes) return lines;
     }
   }
 
