@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextIteration, setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../../test/support/collecting-logger.js';
@@ -16,9 +16,8 @@ let events: InMemoryUploadEvents;
 let log: CollectingLogger;
 let pauses: number[];
 let relays: EventRelay[];
-/** Called whenever a relay pauses. A test can replace it. */
-let onPause: () => void;
-let sleep: () => Promise<void>;
+/** Called and awaited whenever a relay pauses. A test can replace it. */
+let onPause: () => unknown;
 beforeEach(() => {
   storage = new InMemoryFileStorage();
   events = new InMemoryUploadEvents();
@@ -26,7 +25,6 @@ beforeEach(() => {
   pauses = [];
   relays = [];
   onPause = () => undefined;
-  sleep = () => new Promise((resolve) => setImmediate(resolve));
   Logger.overrideLogger(log);
 });
 afterEach(async () => {
@@ -35,14 +33,14 @@ afterEach(async () => {
   Logger.overrideLogger(false);
 });
 
-/** Starts a relay that pauses as `sleep` does, by default only for a moment. `pauses` has the lengths that it wants. */
+/** Starts a relay that pauses only as long as `onPause` takes. The lengths that it wants are recorded in `pauses`. */
 async function start(receiver: UploadEvents = events, store: FileStorage = storage, source: string | Promise<string> = SOURCE): Promise<EventRelay> {
-  const pause = (milliseconds: number): Promise<void> => {
+  const sleep = async (milliseconds: number): Promise<void> => {
     pauses.push(milliseconds);
-    onPause();
-    return sleep();
+    await onPause();
+    await nextIteration();
   };
-  const relay = new EventRelay(store, receiver, new EventRelayOptions(source, pause));
+  const relay = new EventRelay(store, receiver, new EventRelayOptions(source, sleep));
   relays.push(relay);
   await relay.onApplicationBootstrap();
   return relay;
@@ -134,7 +132,7 @@ describe('EventRelay', () => {
     const uploadSome = async () => {
       for (let count = 0; count < 300; count++) await storeUpload(storage, anUploadDraft().with({ receivedAt: new Date(now) }).build());
     };
-    sleep = async () => {
+    onPause = async () => {
       if (pauses.length === 1) await uploadSome();
     };
     await storage.eventOutbox.open();
@@ -146,7 +144,7 @@ describe('EventRelay', () => {
 
   it('delivers a backlog without waiting while the event loop is idle', async () => {
     vi.spyOn(performance, 'now').mockReturnValue(0);
-    sleep = () => delay(50);
+    onPause = () => delay(50);
     await storage.eventOutbox.open();
     for (let count = 0; count < 1_200; count++) await upload();
     await start();

@@ -1,5 +1,5 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { encodeWithText, jsonArray, LONG_TEXT } from '../../../../common/text.js';
+import { Turns } from '../../../../common/turns.js';
 import type { UploadEvent } from '../../../application/ports/upload-events.port.js';
 
 /** So few events that encoding them holds up other work for a fraction of a millisecond. */
@@ -9,8 +9,9 @@ const COMMA = 0x2c;
 /** Encodes events as the body of a CloudEvents batch, in pieces. Other work can run between the pieces. */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
+  const turns = new Turns();
   for (let at = 0; at < events.length; at += EVENTS_AT_ONCE) {
-    await turn();
+    await turns.next();
     const array = await encodeArray(events.slice(at, at + EVENTS_AT_ONCE));
     if (at > 0) array[0] = COMMA;
     pieces.push(at + EVENTS_AT_ONCE < events.length ? array.subarray(0, -1) : array);

@@ -128,7 +128,7 @@ export class SegmentReader {
    * @param chunkBytes how many bytes to read at first; more, if no line ends in them.
    * @param mostBytes if no line ends in so many bytes, resolves to an empty list.
    */
-  async linesFrom(position: number, chunkBytes = CHUNK_BYTES, mostBytes = Infinity): Promise<readonly RawLine[]> {
+  async linesFrom(position: number, chunkBytes: number, mostBytes: number): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
       const to = Math.min(this.length, from + size);
