@@ -51,6 +51,25 @@ export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
+/**
+ * Looks which segments of a day have the latest times in their names. Resolves to a function that tells whether a
+ * segment was created by an upload since then: all segments of uploads that were acknowledged before have earlier or
+ * equal times. False for a segment of compaction, which may have older lines.
+ */
+export async function laterSegments(bucket: Bucket, day: Day): Promise<(key: string) => boolean> {
+  const { storeTime } = bucket;
+  const end = endOf(day) + DAY_GRACE_MS;
+  if (storeTime > end) return () => false;
+  // Machines whose clocks are ahead may have given later times.
+  const ahead = await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => listNamed(bucket, prefix, storeTime, end)));
+  const timeIn = (key: string): number => {
+    const { origin, time } = parseName(day, key);
+    return origin === 'original' ? time : -Infinity;
+  };
+  const latest = ahead.flat().reduce((time, { key }) => Math.max(time, timeIn(key)), storeTime);
+  return (key) => timeIn(key) > latest;
+}
+
 /** The days of one kind that have segments, even empty ones. */
 export async function daysOf(bucket: Bucket, kind: UploadKind): Promise<Day[]> {
   const days: Day[] = [];

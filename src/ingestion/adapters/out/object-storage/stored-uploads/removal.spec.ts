@@ -5,7 +5,7 @@ import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
-import { StoreSilentError } from '../bucket.js';
+import { type ListedObject, StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
@@ -95,6 +95,53 @@ function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number)
   };
   return { stopped, goOn };
 }
+
+const PAGE = 10;
+/** A bucket whose listings are sent in pages, so that they find what is created before their end, as those of a real store do. */
+class PagedBucket extends InMemoryBucket {
+  override async *list(prefix: string): AsyncGenerator<ListedObject> {
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const rest: ListedObject[] = [];
+      for await (const object of super.listAfter(prefix, after) ?? []) rest.push(object);
+      yield* rest.slice(0, PAGE);
+      after = rest.length > PAGE ? rest[PAGE - 1]?.key : undefined;
+    }
+  }
+}
+
+it.each([
+  ['another', 0],
+  ['another, whose clock is three minutes ahead,', 3 * 60_000],
+  ['another, whose clock is three minutes behind,', -3 * 60_000],
+])('ends while a machine and %s store further uploads of the customer faster than they can be removed', async (_, offsetMs) => {
+  const MOST = 3_000;
+  const paged = new PagedBucket();
+  const store = async (count: number): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let index = 0; index < count; index++) {
+      vi.setSystemTime(Date.now() + 1);
+      const receivedAt = new Date(Date.now() + (index % 2 > 0 ? offsetMs : 0));
+      const upload = { ...anUploadDraft().with({ customerId: 'customer-1' }).build(), uploadId: uuidAt(receivedAt) };
+      const line = await upload.conclude(null);
+      await paged.create(segmentOf({ ...line, receivedAt }), Buffer.from(`${indexLine({ ...line, receivedAt })}\n`));
+      ids.push(line.uploadId);
+    }
+    return ids;
+  };
+  const before = await store(600);
+  let isWriting = false;
+  let later = 0;
+  paged.before = async (operation) => {
+    if (operation !== 'read' || isWriting || later >= MOST) return;
+    isWriting = true;
+    later += (await store(2)).length;
+    isWriting = false;
+  };
+  expect(await new BucketUploads(paged).removeAll({ customerId: 'customer-1' })).toBeGreaterThanOrEqual(before.length);
+  expect(later).toBeLessThan(MOST);
+  const left = new Set((await new BucketView(paged.another()).lines()).map(({ upload_id }) => upload_id));
+  expect(before.filter((id) => left.has(id))).toEqual([]);
+});
 
 const REMOVALS: [string, (uploads: BucketUploads, removed: readonly Upload[]) => Promise<unknown>, (upload: Upload) => boolean][] = [
   ['an upload', (uploads, [first]) => uploads.remove(first?.uploadId ?? ''), ({ idempotencyKey, customerId }) => idempotencyKey !== null && customerId === 'customer-1'],

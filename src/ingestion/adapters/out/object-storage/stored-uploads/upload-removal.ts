@@ -13,7 +13,7 @@ import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
 import { DayHold, HoldLostError } from './day-hold.js';
-import { daysOf, mayBeCompacted } from './day-listing.js';
+import { daysOf, laterSegments, mayBeCompacted } from './day-listing.js';
 import { markedSegments } from './marked-segments.js';
 import { RemnantRemoval } from './remnant-removal.js';
 import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';
@@ -111,7 +111,7 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects. Then removes the remnants of earlier removals, whatever the filter's
+   * Removes all uploads that a filter selects and that were acknowledged before the call. Then removes the remnants of earlier removals, whatever the filter's
    * kind and times: those of the filter's customer and of unknown customers, or of all customers if the filter has
    * none. Resolves to the number of removed uploads, without those of earlier removals. With `dryRun`, removes nothing,
    * and counts the uploads that would be removed.
@@ -198,16 +198,19 @@ export class UploadRemoval {
   }
 
   /**
-   * Yields the non-empty segments of a day in batches.
+   * Yields the non-empty segments of a day in batches, without those that uploads have created since. So the batches
+   * end, although a listing of a busy day may not.
+   *
    * @param isMoving whether compaction may go on meanwhile, as in a dry run. Segments whose lines compaction has
    *   already copied are then left out, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
+    const isLater = await laterSegments(this.bucket, day);
     let batch: ListedObject[] = [];
     let bytes = 0;
     for await (const segment of this.bucket.list(directoryOf(day))) {
-      if (segment.size === 0 || copied?.has(segment.key)) continue;
+      if (segment.size === 0 || copied?.has(segment.key) || isLater(segment.key)) continue;
       if (batch.length > 0 && (batch.length === MAX_SEGMENTS || bytes + segment.size > MAX_BYTES)) {
         yield batch;
         batch = [];
