@@ -128,14 +128,16 @@ function timeText(time: number): string {
  * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
  * (excluded), in milliseconds since 1970, both rounded outwards to multiples of FINEST_MS. May also list other names
  * that sort between these. If the store can only list by prefix, this takes a listing for each of `prefixesBetween`.
+ *
+ * @param isOver whether the caller no longer needs the rest of the list.
  */
-export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
+export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number, isOver = (): boolean => false): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));
   if (following) {
     const objects: ListedObject[] = [];
     const endKey = prefix + timeText(Math.ceil(end / FINEST_MS) * FINEST_MS);
     for await (const object of following) {
-      if (object.key >= endKey) break;
+      if (object.key >= endKey || isOver()) break;
       objects.push(object);
     }
     return objects;

@@ -86,19 +86,31 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // Until compaction, an upload with a file has a segment of its own. Reading it takes a fifth of the processor time
-    // of the listings, so on the current day the listings begin only if there is no such segment. On other days they
+    // Until compaction, an upload with a file has a segment of its own. So on the current day, only one listing for each
+    // kind begins at once, if it takes one request, and the others begin if there is no such segment. On other days all
     // begin at once, because otherwise four requests would follow each other.
-    if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
-    return asJob(() => this.elsewhere(own));
+    const isCurrent = !this.days.some((day) => mayBeCompacted(this.bucket, day));
+    const near = isCurrent && !this.listsFromKeys() ? undefined : this.allNear();
+    // It isn't awaited if the search in the own segment finds the line or rejects, so it needs a handler.
+    near?.catch(() => undefined);
+    if (isCurrent && (await own)) return own;
+    return asJob(() => this.elsewhere(own, near ?? this.allNear()));
   }
 
-  private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
+  private listsFromKeys(): boolean {
+    return this.bucket.listAfter('', '') !== undefined;
+  }
+
+  private allNear(): Promise<ListedObject[][]> {
+    return asJob(() => Promise.all(this.days.map((day) => this.near(day))));
+  }
+
+  private async elsewhere(own: Promise<FoundLine | undefined>, near: Promise<ListedObject[][]>): Promise<FoundLine | undefined> {
     const listings = [
-      this.days.map((day) => this.near(day)),
-      this.days.map((day) => this.created(day)),
-      this.slowDays.map((day) => this.slow(day)),
-    ].map((lists) => Promise.all(lists));
+      near,
+      Promise.all(this.days.map((day) => this.created(day))),
+      Promise.all(this.slowDays.map((day) => this.slow(day))),
+    ];
     // The listings aren't awaited if the search in the own segment finds the line or rejects, so they need handlers.
     for (const listing of listings) listing.catch(() => undefined);
     return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
@@ -151,7 +163,7 @@ class UploadSearch {
   }
 
   private async named(day: Day, window: Window): Promise<ListedObject[]> {
-    const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
+    const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1, () => this.isFound || this.isOver);
     return segments.filter((segment) => this.mayHaveLine(day, segment, window));
   }
 
