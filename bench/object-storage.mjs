@@ -17,7 +17,7 @@ export default async function objectStorage(parameters) {
   if (!options) return false;
   const { rounds, seconds, rows } = options;
   return interruptible((signal) => {
-    printConditions(options, `store:   versitygw, ${LATENCY_MS} ms away`);
+    printConditions(options, `store:   versitygw, ${LATENCY_MS} ms away, over TLS`);
     return runContests(rows, CONTESTS, { rounds, takeTurn: (entrant) => takeTurn(entrant, { signal, seconds }) });
   });
 }

@@ -11,7 +11,7 @@ import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-
 import { freePort } from '../servers/server.mjs';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
 import { Workspace } from '../support/process.js';
-import { selfSigned } from '../support/self-signed.js';
+import { selfSigned } from '../servers/self-signed.mjs';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const QUERY = 'customer_id=acme-energy&filename=load.csv&manufacturer=m';

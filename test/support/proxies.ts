@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { freePort } from '../servers/server.mjs';
 import { programPath } from '../servers/proxies.mjs';
 import { type Program, Workspace } from './process.js';
-import { selfSigned } from './self-signed.js';
+import { selfSigned } from '../servers/self-signed.mjs';
 
 const RETRY_MS = 20;
 

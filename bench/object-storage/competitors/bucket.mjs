@@ -10,5 +10,5 @@ export const client = new S3Client({
   region: S3_REGION,
   forcePathStyle: true,
   expectContinueHeader: false,
-  requestHandler: { httpAgent: { maxSockets: Infinity } },
+  requestHandler: { httpsAgent: { maxSockets: Infinity } },
 });

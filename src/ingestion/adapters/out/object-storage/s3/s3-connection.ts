@@ -8,6 +8,7 @@ import { SHORT_BODY_BYTES, StoreSilentError } from '../bucket.js';
 import { Crc32InTurns, Sha256InTurns } from './checksums.js';
 import { isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
+import { leavePayloadUnsigned } from './unsigned-payload.js';
 
 export interface S3ConnectionOptions {
   readonly bucket: string;
@@ -70,6 +71,7 @@ export class S3Connection {
     };
     this.client = new S3Client(config);
     this.uploading = new S3Client({ ...config, maxAttempts: 1 });
+    for (const client of [this.client, this.uploading]) leavePayloadUnsigned(client);
     this.watch = new StoreWatch([this.client, this.uploading], { timeoutMs, onRetry });
   }
 
