@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, type UploadDraftBuilder, storeUpload } from '../../../../testing/upload-draft.builder.js';
@@ -18,6 +18,7 @@ import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
  */
 const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
 type Fault = (typeof FAULTS)[number];
+const LONGER_THAN_EMPTIED_SEGMENTS_ARE_KEPT_MS = 11 * 60_000;
 
 interface Scenario {
   readonly stored: number;
@@ -71,6 +72,7 @@ describe('faults of the disk', () => {
   let disk: GatedDisk;
   let storage: LocalDiskFileStorage;
   let acknowledged: Upload[];
+  afterEach(() => vi.useRealTimers());
 
   const open = async (options: { disk?: GatedDisk; maxSegmentBytes?: number; maxJournalBytes?: number } = {}) => {
     storage = await LocalDiskFileStorage.open({
@@ -298,6 +300,28 @@ describe('faults of the disk', () => {
         return armed.reached;
       });
     });
+  });
+
+  it.each(FAULTS)('removes an emptied segment at a later start, and nothing else, when an operation %s at the start that is due to remove it', async (fault) => {
+    const operations = await atEveryOperation(async (nth) => {
+      await begin({ stored: 1, maxSegmentBytes: 1e6, uploads: () => [] });
+      await storage.storedUploads.remove(acknowledged.pop()?.uploadId ?? '');
+      await keep(file());
+      await storage.close();
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + LONGER_THAN_EMPTIED_SEGMENTS_ARE_KEPT_MS });
+      expect(await view.files('uploads')).toHaveLength(2);
+      const armed = arm(fault, nth);
+      await Promise.race([open({ disk }).catch(() => undefined), armed.stopped]);
+      await disk.die();
+      await open();
+      expect(await view.files('uploads')).toHaveLength(1);
+      expect(await view.files('pending')).toEqual([]);
+      await expectWhole('no others');
+      await end();
+      vi.useRealTimers();
+      return armed.reached;
+    });
+    expect(operations).toBeGreaterThan(10);
   });
 
   it.each([
