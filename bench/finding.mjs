@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { measureSlowReaders, measureUploadsBesideLookups } from './finding/beside.mjs';
 import { measureContent } from './finding/content.mjs';
 import { measureLookups } from './finding/lookups.mjs';
-import { measureRemoval } from './finding/removal.mjs';
+import { measureRemoval, measureRemovalInBucket } from './finding/removal.mjs';
 import { withServices } from './support/service.mjs';
 import { printConditions } from './support/contests.mjs';
 
@@ -12,6 +12,7 @@ const PARTS = {
   beside: measureUploadsBesideLookups,
   readers: measureSlowReaders,
   removal: measureRemoval,
+  'bucket-removal': measureRemovalInBucket,
 };
 
 /**

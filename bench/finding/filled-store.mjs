@@ -6,7 +6,7 @@ import { Progress } from '../support/progress.mjs';
 export const DAY_MS = 24 * 60 * 60 * 1000;
 export const CUSTOMERS = 1_000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
-const LINES_PER_DAY = 100;
+export const LINES_PER_DAY = 100;
 
 /**
  * Writes a data directory with the index lines of uploads of many past days: far more uploads for yesterday than for

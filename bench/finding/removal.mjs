@@ -1,8 +1,9 @@
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { Progress } from '../support/progress.mjs';
-import { json } from '../uploads/loads.mjs';
-import { fillStore } from './filled-store.mjs';
 import { median } from '../support/table.mjs';
+import { json } from '../uploads/loads.mjs';
+import { fillBucket } from './bucket-store.mjs';
+import { fillStore, LINES_PER_DAY } from './filled-store.mjs';
 
 const MIB = 1024 * 1024;
 const CUSTOMER = 'leaving';
@@ -10,19 +11,25 @@ const CONNECTIONS = 32;
 const SECONDS = 4;
 
 /**
- * Measures one call that removes all uploads of a customer: about ten of every eleven in the store. Other clients
- * upload small files from the beginning of the removal to its end.
+ * Measures one call that removes all uploads of a customer from the local disk: about ten of every eleven in the store.
+ * Other clients upload small files from the beginning of the removal to its end.
  */
-export async function measureRemoval(services, { uploads, days }) {
+export async function measureRemoval(services, shape) {
+  await fillStore(services.data, withLeaving(shape));
+  return measure(await services.start(), shape, 'remove a customer');
+}
+
+/** Like `measureRemoval`, in a bucket. */
+export async function measureRemovalInBucket(services, shape) {
+  return measure(await services.start(await fillBucket(services, withLeaving(shape))), shape, 'remove a customer in a bucket');
+}
+
+/** A store whose large day has `uploads` uploads of the customer who leaves, and a tenth as many of another. */
+const withLeaving = ({ uploads, days }) => ({ uploads: all(uploads), days, customerOf: (index) => (index % 11 === 0 ? 'staying' : CUSTOMER) });
+
+async function measure(service, { uploads, days }, title) {
   const progress = new Progress();
-  let leaving = 0;
-  const customerOf = (index) => {
-    if (index % 11 === 0) return 'staying';
-    leaving += 1;
-    return CUSTOMER;
-  };
-  await fillStore(services.data, { uploads: uploads + uploads / 10, days, customerOf });
-  const service = await services.start();
+  const leaving = countLeaving(all(uploads)) + (days - 1) * countLeaving(LINES_PER_DAY);
   const headers = { Authorization: `Bearer ${await service.token()}` };
   const { signal } = new AbortController();
   const upload = () => json(CONNECTIONS)(service, SECONDS, signal);
@@ -46,8 +53,12 @@ export async function measureRemoval(services, { uploads, days }) {
   const figure = `${deleted} uploads in ${seconds.toFixed(1)} s`;
   const besideFigure = `${Math.round(median(rates))}/s (${Math.min(...rates)}-${Math.max(...rates)}), alone ${Math.round(alone.figures.rate)}/s, p99 ${p99.toFixed(0)} ms, ${failed} failed`;
   return [
-    { title: 'remove a customer', figure, goal: `all ${leaving}`, ok: deleted === leaving },
-    { title: 'growth of memory meanwhile', figure: `${Math.round(growth / MIB)} MiB, to ${Math.round(peak / MIB)} MiB`, goal: '< 200 MiB', ok: growth < 200 * MIB },
-    { title: 'small uploads meanwhile', figure: besideFigure, goal: 'none failed', ok: failed === 0 },
+    { title, figure, goal: `all ${leaving}`, ok: deleted === leaving },
+    { title: `${title}: growth of memory`, figure: `${Math.round(growth / MIB)} MiB, to ${Math.round(peak / MIB)} MiB`, goal: '< 200 MiB', ok: growth < 200 * MIB },
+    { title: `${title}: small uploads meanwhile`, figure: besideFigure, goal: 'none failed', ok: failed === 0 },
   ];
 }
+
+const all = (leaving) => leaving + Math.ceil(leaving / 10);
+
+const countLeaving = (count) => count - Math.ceil(count / 11);

@@ -81,7 +81,7 @@ export class Services {
 
   async end() {
     await Promise.all([...this.#running].map((service) => service.end('SIGKILL')));
-    for (const cleanup of this.#cleanups.splice(0)) cleanup();
+    await Promise.all(this.#cleanups.splice(0).map((cleanup) => cleanup()));
     await rm(this.directory, { recursive: true, force: true });
   }
 }
