@@ -69,7 +69,7 @@ export const PROMISES = {
     advice: 'Let remove() return false, and change nothing.',
   },
   all: {
-    sentence: 'Removes all uploads that a filter selects, as `remove` does.',
+    sentence: 'Removes all uploads that a filter selects and that were stored before the call, as `remove` does.',
     advice: 'Select by the same rules as list(), and return the number of removed uploads.',
   },
   expired: {

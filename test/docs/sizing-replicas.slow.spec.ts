@@ -156,7 +156,7 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   it('finding an upload, and fetching its file', async () => {
     const bucket = new InMemoryBucket();
     const [row = ''] = rowOf('finding an upload of the current day by its id, or fetching its file; until 23:00 UTC');
-    const [, finding, listing, fetching, lists, reads] = (/^(\d+) GET and (\d+) LIST \(S3\), and (\d+) GET for the file\. If it has no file or key: (\d+) LIST and about (\d+) GET more$/.exec(row) ?? []).map(Number);
+    const [, finding, listing, fetching, lists, reads] = (/^(\d+) GET and (\d+) LIST \(S3\), and (\d+) GET for the file\. If it has no file or key: (\d+) LIST \(Azure: about 16\) and about (\d+) GET more$/.exec(row) ?? []).map(Number);
     const withFile = file(anUploadDraft()).build();
     const shared = Array.from({ length: 40 }, () => anUploadDraft().build());
     await requestsOf(async (storage) => {

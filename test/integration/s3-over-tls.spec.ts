@@ -102,6 +102,7 @@ describe.runIf(isVersitygwAvailable())('a service whose S3 store is reached over
   });
 
   it('stores nothing of a file that was changed on its way to the store', async () => {
+    await upload(Buffer.from('some bytes'));
     const before = await stored();
     isSpoilt = true;
     const { status } = await upload(randomBytes(12 * MIB));

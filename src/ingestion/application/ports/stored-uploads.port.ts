@@ -98,8 +98,8 @@ export abstract class StoredUploads {
   abstract remove(uploadId: string, mayAccess?: CustomerAccess): Promise<boolean>;
 
   /**
-   * Removes all uploads that a filter selects, as `remove` does. Uploads that are stored meanwhile may be removed too.
-   * After an error, call `removeAll` again to remove the rest. Unless `dryRun` is set, the call also completes earlier
+   * Removes all uploads that a filter selects and that were stored before the call, as `remove` does. Uploads that are
+   * stored meanwhile may be removed too. After an error, call `removeAll` again to remove the rest. Unless `dryRun` is set, the call also completes earlier
    * removals that failed after the index line was removed, at least those of the filter's customer (all of them if the
    * filter has no customer). The call resolves only when no file and no idempotency key of the uploads of these
    * removals is left.

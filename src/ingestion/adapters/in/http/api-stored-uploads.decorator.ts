@@ -87,6 +87,6 @@ export const ApiRemovalOfAll = (): MethodDecorator =>
     customer('The customer whose uploads are removed', true),
     // The example is in the past, so that a removal that is tried as it stands removes no recent upload.
     time('before', 'Only uploads received before this time (RFC 3339)', '2026-01-01T00:00:00Z'),
-    ApiAnswer(200, 'All of them are gone for good', { body: UploadsRemoved }),
+    ApiAnswer(200, 'All that were answered before the request are gone for good', { body: UploadsRemoved }),
     ApiErrors('invalid-query-parameter', 'unauthorized', 'not-found', 'provider-unavailable'),
   );

@@ -9,7 +9,7 @@ interface Request {
 const CARRY_BYTES: readonly unknown[] = ['PutObjectCommand', 'UploadPartCommand'];
 
 /**
- * Makes a client sign the bytes that it sends over TLS only by their CRC32, not by their sha-256. TLS protects them on
+ * Makes a client sign only the CRC32 of the bytes that it sends over TLS, not their sha-256. TLS protects the bytes on
  * the way, and the store compares them with the CRC32. To hash them for the signature would take as much processor time
  * as the sha-256 of the file. The header is that of Signature Version 4
  * (https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html).

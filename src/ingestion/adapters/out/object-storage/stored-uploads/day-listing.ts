@@ -52,22 +52,23 @@ export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
 /**
- * Looks which segments of a day have the latest times in their names. Resolves to a function that tells whether a
- * segment was created by an upload since then: all segments of uploads that were acknowledged before have earlier or
- * equal times. False for a segment of compaction, which may have older lines.
+ * Notes which segments of a day exist. Resolves to a function that tells whether an upload has created a segment since:
+ * its name has a time after the call, by the store's clock, and it wasn't there. Segments of compaction, which may have
+ * older lines, don't count as created by an upload.
  */
 export async function laterSegments(bucket: Bucket, day: Day): Promise<(key: string) => boolean> {
   const { storeTime } = bucket;
   const end = endOf(day) + DAY_GRACE_MS;
   if (storeTime > end) return () => false;
-  // Machines whose clocks are ahead may have given later times.
-  const ahead = await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => listNamed(bucket, prefix, storeTime, end)));
-  const timeIn = (key: string): number => {
+  // Machines whose clocks are ahead may already have given later times. The end is rounded up, so that fewer listings
+  // are needed if the store lists by prefix only.
+  const wide = Math.ceil(end / 16 ** 6) * 16 ** 6;
+  const ahead = await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => listNamed(bucket, prefix, storeTime, wide)));
+  const known = new Set(ahead.flat().map(({ key }) => key));
+  return (key) => {
     const { origin, time } = parseName(day, key);
-    return origin === 'original' ? time : -Infinity;
+    return origin === 'original' && time > storeTime && !known.has(key);
   };
-  const latest = ahead.flat().reduce((time, { key }) => Math.max(time, timeIn(key)), storeTime);
-  return (key) => timeIn(key) > latest;
 }
 
 /** The days of one kind that have segments, even empty ones. */

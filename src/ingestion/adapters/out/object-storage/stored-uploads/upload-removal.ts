@@ -111,10 +111,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects and that were acknowledged before the call. Then removes the remnants of earlier removals, whatever the filter's
-   * kind and times: those of the filter's customer and of unknown customers, or of all customers if the filter has
-   * none. Resolves to the number of removed uploads, without those of earlier removals. With `dryRun`, removes nothing,
-   * and counts the uploads that would be removed.
+   * Removes all uploads that a filter selects, at least those that were acknowledged before the call. Then removes the
+   * remnants of earlier removals, whatever the filter's kind and times: those of the filter's customer and of unknown
+   * customers, or of all customers if the filter has none. Resolves to the number of removed uploads, without those of
+   * earlier removals. With `dryRun`, removes nothing, and counts the uploads that would be removed.
    *
    * @throws errors of the bucket; the reason of the signal.
    */
@@ -198,8 +198,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Yields the non-empty segments of a day in batches, without those that uploads have created since. So the batches
-   * end, although a listing of a busy day may not.
+   * Yields the non-empty segments of a day in batches, without those that uploads create meanwhile. So the batches end,
+   * although a listing of a busy day may not.
    *
    * @param isMoving whether compaction may go on meanwhile, as in a dry run. Segments whose lines compaction has
    *   already copied are then left out, so that no line counts twice.
