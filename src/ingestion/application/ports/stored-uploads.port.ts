@@ -99,10 +99,10 @@ export abstract class StoredUploads {
 
   /**
    * Removes all uploads that a filter selects and that were stored before the call, as `remove` does. Uploads that are
-   * stored meanwhile may be removed too. After an error, call `removeAll` again to remove the rest. Unless `dryRun` is set, the call also completes earlier
-   * removals that failed after the index line was removed, at least those of the filter's customer (all of them if the
-   * filter has no customer). The call resolves only when no file and no idempotency key of the uploads of these
-   * removals is left.
+   * stored meanwhile may be removed too. After an error, call `removeAll` again to remove the rest. Unless `dryRun` is
+   * set, the call also completes earlier removals that failed after the index line was removed, at least those of the
+   * filter's customer (all of them if the filter has no customer). The call resolves only when no file and no
+   * idempotency key of the uploads of these removals is left.
    *
    * @returns the number of uploads that were removed, without those of earlier removals; with `dryRun`, the number that
    *   would be removed.
