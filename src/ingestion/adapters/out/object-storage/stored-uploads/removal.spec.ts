@@ -97,8 +97,8 @@ function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number)
 }
 
 const PAGE = 10;
-/** A bucket whose listings are sent in pages, so that they find what is created before their end, as those of a real store do. */
-class PagedBucket extends InMemoryBucket {
+/** A bucket whose listings, sent in pages, find what is created before their end, as those of a real store do. */
+class LivelyBucket extends InMemoryBucket {
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     for (let after: string | undefined = ''; after !== undefined; ) {
       const rest: ListedObject[] = [];
@@ -115,7 +115,7 @@ it.each([
   ['another, whose clock is three minutes behind,', -3 * 60_000],
 ])('ends while a machine and %s store further uploads of the customer faster than they can be removed', async (_, offsetMs) => {
   const MOST = 8_000;
-  const paged = new PagedBucket();
+  const paged = new LivelyBucket();
   let count = 0;
   const store = async (ahead: number): Promise<string> => {
     count += 1;
