@@ -18,7 +18,8 @@ import { growthOf, medians } from './growth.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
-const CONTROL = resolve('test/soak/control.mjs');
+/** The control of each setup, which stores where the service does. */
+const CONTROLS = { local: resolve('test/soak/disk-control.mjs'), distributed: resolve('test/soak/bucket-control.mjs') };
 /** The title of each kind of request that is shown, and the control whose latency it is compared with. */
 const SHOWN_KINDS = {
   'control write': { title: 'control write' },
@@ -47,9 +48,9 @@ const { values } = parseArgs({
 const HELP = `Usage: npm run soak -- [options]
 
 Runs the service under a constant mixed load, prints how memory, descriptors, threads, event-loop lag and latency differ
-between the second and the last quarter of the time, and draws their curves. A control, which is a bare server on the
-same disk, runs beside the service and shows how fast the machine is. The ratio of a latency of the service is divided
-by that of its control before it is judged.
+between the second and the last quarter of the time, and draws their curves. A control, which is a bare server with the
+same disk or bucket, runs beside the service and shows how fast the machine is. The ratio of a latency of the service is
+divided by that of its control before it is judged.
 
   --minutes <n>       how long each setup runs (60)
   --rate <n>          requests per second to the service (local: 200, distributed: 50). The control gets 5 % of
@@ -87,7 +88,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
   return SETUPS[name]((variables, newToken) =>
     withServices(async (services) => {
       const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', ...variables });
-      const control = await services.start({}, CONTROL);
+      const control = await services.start(variables, CONTROLS[name]);
       const load = new MixedLoad(service, control, () => newToken(service), new Random(seed));
       await load.prepare();
       const ending = new AbortController();
