@@ -1,4 +1,4 @@
-import { HOUR_MS } from '../../../../common/durations.js';
+import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
 import type { FoundLine } from '../../../application/found-line.js';
 import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
@@ -13,6 +13,11 @@ import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
  * offsets are at most 24 hours apart, so that no day between is left out.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
+/**
+ * How far the time in the name of a new segment may be ahead of the store's clock: a machine whose clock is off by more
+ * than four minutes gives names by the store's clock (`Bucket.now`).
+ */
+const AHEAD_MS = 5 * MINUTE_MS;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 export interface KeyedSegment extends FoundLine {
@@ -48,13 +53,19 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
 /**
  * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have
  * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
+ *
+ * The list ends also if uploads create segments faster than the caller reads them: it leaves out those that were
+ * created after the call, except for the first five minutes.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
+  const began = bucket.storeTime;
   const dates = new Set(DAYS_FROM_NOW_MS.map((fromNow) => dateAt(bucket.now + fromNow)));
   for (const day of [...dates].map((date) => ({ kind, date }))) {
     for await (const segment of bucket.list(directoryOf(day))) {
       const isYoung = segment.size > 0 && segment.ageMs < IDEMPOTENCY_PERIOD_MS;
-      if (isYoung && parseName(day, segment.key).origin === 'original') yield segment;
+      const { origin, time } = parseName(day, segment.key);
+      const isLater = time > began + AHEAD_MS && bucket.storeTime - segment.ageMs > began;
+      if (isYoung && origin === 'original' && !isLater) yield segment;
     }
   }
 }

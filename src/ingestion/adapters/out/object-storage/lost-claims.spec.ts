@@ -1,10 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { LivelyBucket } from '../../../../../test/support/lively-bucket.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { indexLine } from '../../../domain/layout.js';
+import { LateSegments } from './event-outbox/late-segments.js';
 import { CLAIMS, CLAIMS_COMPARED } from './keys.js';
+import { LostClaims } from './lost-claims.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
+import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 
 const MINUTE_MS = 60_000;
@@ -283,6 +288,27 @@ describe('a comparison', () => {
     await lose(1);
     await repeatAll(open());
     expect(warnings).toEqual([expect.stringContaining(`${CLAIMS_COMPARED} is damaged`), expect.stringContaining(ONE)]);
+  });
+
+  it('ends although uploads create segments faster than it reads them', async () => {
+    const MOST = 12_000;
+    const lively = new LivelyBucket(1_000);
+    let created = 0;
+    const create = async (): Promise<void> => {
+      created += 1;
+      const upload = await draft(null).build().conclude(null);
+      await lively.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
+    };
+    for (let first = 0; first < 1_100; first++) await create();
+    lively.before = async (operation) => {
+      if (operation !== 'read' || created >= MOST) return;
+      vi.setSystemTime(Date.now() + 1_000);
+      for (let further = 0; further < 3; further++) await create();
+    };
+    const lostClaims = new LostClaims(lively, new LateSegments(lively), { warn: () => undefined });
+    await lostClaims.rebuild();
+    await lostClaims.close();
+    expect(created).toBeLessThan(MOST);
   });
 
   it('is repeated until it succeeds, if the store is down at the start', async () => {

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../../testing/bucket.view.js';
+import { LivelyBucket } from '../../../../../../test/support/lively-bucket.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
-import { type ListedObject, StoreSilentError } from '../bucket.js';
+import { StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
@@ -96,26 +97,13 @@ function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number)
   return { stopped, goOn };
 }
 
-const PAGE = 10;
-/** A bucket whose listings, sent in pages, find what is created before their end, as those of a real store do. */
-class LivelyBucket extends InMemoryBucket {
-  override async *list(prefix: string): AsyncGenerator<ListedObject> {
-    for (let after: string | undefined = ''; after !== undefined; ) {
-      const rest: ListedObject[] = [];
-      for await (const object of super.listAfter(prefix, after) ?? []) rest.push(object);
-      yield* rest.slice(0, PAGE);
-      after = rest.length > PAGE ? rest[PAGE - 1]?.key : undefined;
-    }
-  }
-}
-
 it.each([
   ['another', 0],
   ['another, whose clock is three minutes ahead,', 3 * 60_000],
   ['another, whose clock is three minutes behind,', -3 * 60_000],
 ])('ends while a machine and %s store further uploads of the customer faster than they can be removed', async (_, offsetMs) => {
   const MOST = 8_000;
-  const paged = new LivelyBucket();
+  const paged = new LivelyBucket(10);
   let count = 0;
   const store = async (ahead: number): Promise<string> => {
     count += 1;
