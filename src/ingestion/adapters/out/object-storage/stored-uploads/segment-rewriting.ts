@@ -10,7 +10,8 @@ export interface Rewriting {
   readonly key: string;
   readonly version: string;
   readonly bytes: Buffer;
-  readonly removed: readonly Upload[];
+  /** The ids of the uploads whose lines are left out. Their lines would take several times as much memory. */
+  readonly removed: readonly string[];
   /** Whether to remove the segment: it has no line left, and no late request of its writer can create it again. */
   readonly isOver: boolean;
 }
@@ -18,9 +19,11 @@ export interface Rewriting {
 /**
  * The content of a segment without the lines of the selected uploads; undefined if the segment has no such line.
  * Overwrites the bytes that were read.
+ *
+ * @param onRemoved called with each selected upload, in the order of the lines.
  */
-export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
-  const removed: Upload[] = [];
+export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean, onRemoved: (upload: Upload) => void = () => undefined): Promise<Rewriting | undefined> {
+  const removed: string[] = [];
   let length = 0;
   let keptFrom = 0;
   const keepTo = (end: number): void => {
@@ -31,7 +34,8 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
     if (!isWanted(upload)) continue;
     keepTo(begin);
     keptFrom = end;
-    removed.push(upload);
+    removed.push(upload.uploadId);
+    onRemoved(upload);
   }
   if (removed.length === 0) return undefined;
   keepTo(bytes.length);
@@ -43,11 +47,11 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
  * changed it.
  *
  * @param first the content for the first attempt.
- * @returns the uploads whose lines were removed. Lines that another process has removed first don't count, unless the
+ * @returns the ids of the uploads whose lines were removed. Lines that another process has removed first don't count, unless the
  *   segment is removed (`isOver`).
  * @throws errors of the bucket; an Error after ten attempts.
  */
-export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
+export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly string[]> {
   let rewriting: Rewriting | undefined = first;
   for (let turn = 0; rewriting && turn < MAX_ROUNDS; turn++) {
     const { key, bytes, version, removed, isOver }: Rewriting = rewriting;

@@ -241,10 +241,15 @@ export class UploadRemoval {
   private async removeFrom(segments: readonly ListedObject[], { filter, dryRun, hold, signal, removedAt, onRemoved }: BatchRemoval): Promise<void> {
     const isWanted = (upload: Upload): boolean => isSelected(upload, filter);
     const rewritings: Rewriting[] = [];
+    const remnants: Remnant[] = [];
     let isMissed = false;
     for await (const [{ key }, object] of readAhead(this.bucket, segments, signal)) {
       isMissed ||= !object;
-      const rewriting = object && (await withoutLines(key, object, isWanted));
+      const onSelected = (upload: Upload): void => {
+        const remnant = dryRun ? undefined : remnantOf(upload, key, removedAt);
+        if (remnant) remnants.push(remnant);
+      };
+      const rewriting = object && (await withoutLines(key, object, isWanted, onSelected));
       if (!rewriting) continue;
       if (dryRun) onRemoved(rewriting.removed.length);
       else rewritings.push(rewriting);
@@ -255,24 +260,23 @@ export class UploadRemoval {
       if (isMissed) await hold?.check();
       return;
     }
-    const removed = rewritings.flatMap((rewriting) => rewriting.removed);
-    const marks = await this.remnantRemoval.mark(rewritings.flatMap(({ key, removed: uploads }) => uploads.flatMap((upload) => remnantOf(upload, key, removedAt) ?? [])));
+    const marks = await this.remnantRemoval.mark(remnants);
     const gone = new Set<string>();
-    const onGone = (uploads: readonly Upload[]): void => {
-      for (const { uploadId } of uploads) gone.add(uploadId);
-      onRemoved(uploads.length);
+    const onGone = (ids: readonly string[]): void => {
+      if (marks.length > 0) for (const id of ids) gone.add(id);
+      onRemoved(ids.length);
     };
     // No process adds lines to an existing segment. So a segment without other lines can be removed whatever its
     // version.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
-    onGone(over.flatMap((rewriting) => rewriting.removed));
+    for (const { removed } of over) onGone(removed);
     await eachOf(others, async (rewriting) => { onGone(await rewrite(this.bucket, rewriting, isWanted)); });
     try {
       await hold?.check();
     } catch (error) {
       if (!(error instanceof HoldLostError)) throw error;
-      await eachOf(removed, ({ uploadId }) => this.removeCopies(uploadId));
+      for (const { removed } of rewritings) await eachOf(removed, (uploadId) => this.removeCopies(uploadId));
       await this.remnantRemoval.conclude(marks);
       throw error;
     }
