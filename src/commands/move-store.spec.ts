@@ -374,8 +374,11 @@ describe('moving a store from the local disk to a bucket', () => {
   });
 
   it('lets uploads of today be found without a listing of the whole day', async () => {
-    const at = (offset: number) => anUploadDraft().with({ receivedAt: new Date(now.getTime() + offset) }).build();
-    const uploads = await seed(view.directory, [at(0), at(4_000), at(8_000)]);
+    const at = (offset: number, tookMs = 0): UploadDraft => {
+      const draft = anUploadDraft().with({ receivedAt: new Date(now.getTime() + offset - tookMs) }).build();
+      return { ...draft, conclude: async (stored) => ({ ...(await draft.conclude(stored)), receivedAt: new Date(now.getTime() + offset) }) };
+    };
+    const uploads = await seed(view.directory, [at(0), at(4_000), at(4_000, 8_000), at(4_200, 8_000), at(8_000)]);
     await finish();
     const listed: string[] = [];
     bucket.before = (operation, key) => {

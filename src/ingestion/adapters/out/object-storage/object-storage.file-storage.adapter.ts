@@ -22,7 +22,7 @@ import type { Lease } from './lease.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
 import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
-import { segmentOf } from './segment-names.js';
+import { mayShare, segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
@@ -44,7 +44,7 @@ export interface ObjectStorageOptions {
  * own.
  *
  * An index line describes an upload; a segment is an object with lines. Uploads may share segments, except those with a
- * file, under an idempotency key, or excluded by `SegmentLog.mayShare`: these have a segment of their own. An upload's
+ * file, under an idempotency key, or excluded by `mayShare`: these have a segment of their own. An upload's
  * marker (for a file) or claim (for a key) tells other processes the name of this segment before the segment exists. If
  * another process creates an empty object in place of the segment first, the upload has failed for good.
  */
@@ -162,7 +162,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
     const upload = await draft.conclude(null);
     const line = await encodeIndexLine(upload);
-    if (!this.log.mayShare(upload)) return this.keepAlone(draft, upload);
+    if (!mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
       .append(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId, line)
       .catch(storageFailure('A segment could not be written.'));

@@ -1,37 +1,31 @@
 import { joined } from '../../../../common/joined.js';
-import { uuidAt } from '../../../../common/uuid.js';
+import { timeOfUuid, uuidAt } from '../../../../common/uuid.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
-import type { Upload } from '../../../domain/upload.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import type { LateSegments } from './event-outbox/late-segments.js';
 import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
-import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
+import { SHARED_APART_MS } from './segment-names.js';
 
 const MAX_IN_FLIGHT = 4;
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 const MAX_DOUBTFUL = 64;
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
-/**
- * An index line joins a segment only if it began to wait within this time of when its upload was received, and of when
- * the segment's first line began to wait. So the time in the segment's name, which is that of the first line, is within
- * NAME_TOLERANCE_MS of the `received_at` of each line.
- */
-const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
-
 const COUNTER_RANGE = 2 ** 32;
 
 interface WaitingLine {
-  readonly since: number;
   readonly uploadId: string;
+  /** The time in the upload's id, in milliseconds since 1970. */
+  readonly began: number;
   readonly bytes: Buffer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Writes index lines to new segments. Lines that wait at the same time for the same directory usually share a segment.
+ * Writes index lines to new segments. Lines that wait at the same time for the same directory share a segment if their
+ * uploads began at about the same time.
  */
 export class SegmentLog {
   private readonly waiting = new Map<string, WaitingLine[]>();
@@ -56,15 +50,7 @@ export class SegmentLog {
   }
 
   /**
-   * Whether an upload's line may join a shared segment now: the upload isn't slow, and its `received_at` is so close to
-   * the present time that a search for the upload, which goes by the time in the segment's name, finds the line.
-   */
-  mayShare(upload: Upload): boolean {
-    return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MAX_APART_MS;
-  }
-
-  /**
-   * Writes an index line, given with its newline. Resolves when the line is in the store. Rejects with errors of the
+   * Writes the index line, given with its newline, of an upload that `mayShare` a segment. Resolves when the line is in the store. Rejects with errors of the
    * bucket, if the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no
    * segment, or its segment is undone in the background.
    */
@@ -72,9 +58,9 @@ export class SegmentLog {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
       const lines = this.waiting.get(directory);
-      const since = this.bucket.now;
-      if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
-      else this.waiting.set(directory, [{ since, uploadId, bytes, resolve, reject }]);
+      const line = { uploadId, began: timeOfUuid(uploadId), bytes, resolve, reject };
+      if (lines) lines.push(line);
+      else this.waiting.set(directory, [line]);
       this.flush();
     });
   }
@@ -89,10 +75,10 @@ export class SegmentLog {
       const [next] = this.waiting;
       if (!next) return;
       const [directory, lines] = next;
-      const batch = lines.splice(0, batchLength(lines));
+      const { batch, rest } = firstBatch(lines);
       // Moves a directory that has lines left to the end of the map, so that the other directories come next.
       this.waiting.delete(directory);
-      if (lines.length > 0) this.waiting.set(directory, lines);
+      if (rest.length > 0) this.waiting.set(directory, rest);
       const writing = this.write(directory, batch).finally(() => {
         this.inFlight.delete(writing);
         this.flush();
@@ -109,7 +95,7 @@ export class SegmentLog {
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
     this.named = (this.named + 1) % COUNTER_RANGE;
-    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.bucket.now), this.named)}.ndjson`;
+    const key = `${directory}/${uuidAt(new Date(batch[0]?.began ?? Number.NaN), this.named)}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {
@@ -128,12 +114,19 @@ export class SegmentLog {
   }
 }
 
-function batchLength(lines: readonly WaitingLine[]): number {
+/** The first line, with as many of the others as may share its segment. */
+function firstBatch(lines: readonly WaitingLine[]): { readonly batch: WaitingLine[]; readonly rest: WaitingLine[] } {
+  const batch: WaitingLine[] = [];
+  const rest: WaitingLine[] = [];
   let length = 0;
-  const first = lines[0]?.since ?? 0;
-  const end = lines.findIndex(({ bytes, since }, index) => {
-    length += bytes.length;
-    return index > 0 && (length > MAX_SEGMENT_BYTES || Math.abs(since - first) > MAX_APART_MS);
-  });
-  return end < 0 ? lines.length : end;
+  for (const line of lines) {
+    const { began } = batch[0] ?? line;
+    const isNear = Math.abs(line.began - began) <= SHARED_APART_MS;
+    if (batch.length > 0 && (!isNear || length + line.bytes.length > MAX_SEGMENT_BYTES)) rest.push(line);
+    else {
+      batch.push(line);
+      length += line.bytes.length;
+    }
+  }
+  return { batch, rest };
 }

@@ -16,7 +16,7 @@ import { ownSegment } from './keys.js';
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one slow upload | at `<time>` |
- * | another UUID, of a time less than 10 min after the day | of one or more uploads, none of them slow | within 10 s of the UUID's time |
+ * | another UUID, of a time less than 10 min after the day | of one or more uploads, whose ids have times within 1 s of the UUID's time | within 10 s of the UUID's time |
  * | another UUID, of a later time | of uploads that aren't slow, merged by compaction in the order of the merged names | at any time of the day |
  * | `slow-<UUID>` | of slow uploads, merged by compaction in the order of `received_at` | at any time of the day |
  *
@@ -27,6 +27,12 @@ import { ownSegment } from './keys.js';
  * with a dash after the eighth.
  */
 export const NAME_TOLERANCE_MS = 10_000;
+
+/**
+ * How far the time in the name of a segment that uploads share may be from the times in the ids of these uploads, in
+ * milliseconds, unless compaction or a move of a store created the segment. So a search by an id reads few segments.
+ */
+export const SHARED_APART_MS = 1_000;
 
 /**
  * If the time in a segment's name is at least this long after the end of its day, compaction or a move of a store
@@ -61,8 +67,17 @@ export function dayOf(segment: string): Day | undefined {
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
 /** Whether an upload's `received_at` is more than 10 s from the time in its id. */
-export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
-  Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
+export const isSlow = (upload: Timed): boolean => durationOf(upload) > NAME_TOLERANCE_MS;
+
+/**
+ * Whether an upload's line may be in a segment with those of others: its `received_at` is at most 9 s from the time in
+ * its id, so within 10 s of each time that the segment's name may have.
+ */
+export const mayShare = (upload: Timed): boolean => durationOf(upload) <= NAME_TOLERANCE_MS - SHARED_APART_MS;
+
+type Timed = Pick<Upload, 'uploadId' | 'receivedAt'>;
+
+const durationOf = ({ uploadId, receivedAt }: Timed): number => Math.abs(receivedAt.getTime() - timeOfUuid(uploadId));
 
 /** The key of an upload's segment if the upload shares it with no other. */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
@@ -128,16 +143,14 @@ function timeText(time: number): string {
  * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
  * (excluded), in milliseconds since 1970, both rounded outwards to multiples of FINEST_MS. May also list other names
  * that sort between these. If the store can only list by prefix, this takes a listing for each of `prefixesBetween`.
- *
- * @param isOver whether the caller no longer needs the rest of the list.
  */
-export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number, isOver = (): boolean => false): Promise<ListedObject[]> {
+export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));
   if (following) {
     const objects: ListedObject[] = [];
     const endKey = prefix + timeText(Math.ceil(end / FINEST_MS) * FINEST_MS);
     for await (const object of following) {
-      if (object.key >= endKey || isOver()) break;
+      if (object.key >= endKey) break;
       objects.push(object);
     }
     return objects;

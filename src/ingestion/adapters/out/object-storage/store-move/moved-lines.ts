@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
+import { timeOfUuid } from '../../../../../common/uuid.js';
 import { idempotencyScope, isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
 import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
-import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
+import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, mayShare, segmentOf, SHARED_APART_MS, targetName } from '../segment-names.js';
 
-/** Lines share a segment of the current day only if they were received within this time, as lines of new uploads do. */
-const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 const BATCH_BYTES = 16 * 1024 * 1024;
 
 interface MovedLine {
@@ -59,7 +58,7 @@ export class MovedLines {
     const now = this.bucket.storeTime;
     const isClaimed = ({ upload }: MovedLine): boolean => upload.idempotencyKey !== null && isKeptUnderKey(upload.receivedAt, now);
     const isPast = now > endOf(day);
-    const isAlone = (line: MovedLine): boolean => isClaimed(line) || (!isPast && isSlow(line.upload));
+    const isAlone = (line: MovedLine): boolean => isClaimed(line) || (!isPast && !mayShare(line.upload));
     await eachOf(lines.filter(isAlone), async ({ upload, bytes }) => {
       await this.replace(segmentOf(upload), bytes);
       if (isClaimed({ upload, bytes })) await this.claim(upload);
@@ -90,13 +89,14 @@ export class MovedLines {
   }
 }
 
+/** Groups lines of the current day like those of new uploads, by the times in their ids. */
 function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; readonly lines: MovedLine[] }[] {
   const windows: { begin: number; lines: MovedLine[] }[] = [];
-  for (const line of lines) {
-    const time = line.upload.receivedAt.getTime();
+  const timed = lines.map((line) => ({ line, began: timeOfUuid(line.upload.uploadId) }));
+  for (const { line, began } of timed.sort((one, other) => one.began - other.began)) {
     const last = windows.at(-1);
-    if (last && time - last.begin <= MAX_APART_MS) last.lines.push(line);
-    else windows.push({ begin: time, lines: [line] });
+    if (last && began - last.begin <= SHARED_APART_MS) last.lines.push(line);
+    else windows.push({ begin: began, lines: [line] });
   }
   return windows;
 }

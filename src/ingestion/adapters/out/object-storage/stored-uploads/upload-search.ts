@@ -9,26 +9,20 @@ import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { hasValidTime, MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
-import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
+import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, SHARED_APART_MS, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
 const CLOCKS_APART_MS = 15 * 60_000;
-/** How far the time in the name of a shared segment may be from the time in the id of an upload in the segment. */
-const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * Around the time in an upload's id, LIKELY covers the names of all segments to which the line can have been written,
- * unless the upload was slow or a clock was set back. WIDE also covers the names possible after a clock was set back.
+ * How far the time in the name of a shared segment may be from the time in the id of an upload in the segment, if an
+ * earlier version of the service wrote the segment.
  */
-const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
-const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
+const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 const MAX_ROUNDS = 10;
 const COMPACTION_MS = 3 * DAY_MS;
-/**
- * At first 32 segments are read at once, then 256: a line is usually written soon after the time in the upload's id.
- * With 1,000,000 uploads a day, evenly spread and each in its own segment, LIKELY selects fewer than 288.
- */
+/** At first 32 segments are read at once, then 256: a name is usually within milliseconds of the time in the id. */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
@@ -57,11 +51,6 @@ export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMe
   }
 }
 
-interface Window {
-  readonly before: number;
-  readonly after: number;
-}
-
 class UploadSearch {
   private readonly days: readonly Day[];
   private readonly slowDays: readonly Day[];
@@ -86,31 +75,19 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // Until compaction, an upload with a file has a segment of its own. So on the current day, only one listing for each
-    // kind begins at once, if it takes one request, and the others begin if there is no such segment. On other days all
-    // begin at once, because otherwise four requests would follow each other.
-    const isCurrent = !this.days.some((day) => mayBeCompacted(this.bucket, day));
-    const near = isCurrent && !this.listsFromKeys() ? undefined : this.allNear();
-    // It isn't awaited if the search in the own segment finds the line or rejects, so it needs a handler.
-    near?.catch(() => undefined);
-    if (isCurrent && (await own)) return own;
-    return asJob(() => this.elsewhere(own, near ?? this.allNear()));
+    // Until compaction, an upload with a file has a segment of its own. A listing costs twelve times as much as a read,
+    // so on the current day the listings begin only if there is no such segment. On other days they begin at once,
+    // because otherwise four requests would follow each other.
+    if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
+    return asJob(() => this.elsewhere(own));
   }
 
-  private listsFromKeys(): boolean {
-    return this.bucket.listAfter('', '') !== undefined;
-  }
-
-  private allNear(): Promise<ListedObject[][]> {
-    return asJob(() => Promise.all(this.days.map((day) => this.near(day))));
-  }
-
-  private async elsewhere(own: Promise<FoundLine | undefined>, near: Promise<ListedObject[][]>): Promise<FoundLine | undefined> {
+  private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
     const listings = [
-      near,
-      Promise.all(this.days.map((day) => this.created(day))),
-      Promise.all(this.slowDays.map((day) => this.slow(day))),
-    ];
+      this.days.map((day) => this.near(day)),
+      this.days.map((day) => this.created(day)),
+      this.slowDays.map((day) => this.slow(day)),
+    ].map((lists) => Promise.all(lists));
     // The listings aren't awaited if the search in the own segment finds the line or rejects, so they need handlers.
     for (const listing of listings) listing.catch(() => undefined);
     return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
@@ -143,7 +120,7 @@ class UploadSearch {
   }
 
   private async near(day: Day): Promise<ListedObject[]> {
-    return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
+    return (await this.named(day, SHARED_APART_MS)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
 
   private async created(day: Day): Promise<ListedObject[]> {
@@ -156,20 +133,20 @@ class UploadSearch {
 
   private async all(day: Day): Promise<ListedObject[]> {
     const page = await firstPage(this.bucket, day);
-    if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
+    if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, ID_TOLERANCE_MS));
     // Compaction creates a segment before removing the ones that it replaces. So a line that moves between the two
     // listings is in the second one.
-    return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
+    return [...(await this.named(day, ID_TOLERANCE_MS)), ...(await targets(this.bucket, day))];
   }
 
-  private async named(day: Day, window: Window): Promise<ListedObject[]> {
-    const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1, () => this.isFound || this.isOver);
-    return segments.filter((segment) => this.mayHaveLine(day, segment, window));
+  private async named(day: Day, apartMs: number): Promise<ListedObject[]> {
+    const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - apartMs), this.began + apartMs + 1);
+    return segments.filter((segment) => this.mayHaveLine(day, segment, apartMs));
   }
 
-  private mayHaveLine(day: Day, { key, size }: ListedObject, { before, after }: Window): boolean {
+  private mayHaveLine(day: Day, { key, size }: ListedObject, apartMs: number): boolean {
     const { origin, isSlow, time } = parseName(day, key);
-    return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
+    return size > 0 && !isSlow && (origin !== 'original' || Math.abs(time - this.began) <= apartMs);
   }
 
   /**
