@@ -378,7 +378,7 @@ describe('moving a store from the local disk to a bucket', () => {
       const draft = anUploadDraft().with({ receivedAt: new Date(now.getTime() + offset - tookMs) }).build();
       return { ...draft, conclude: async (stored) => ({ ...(await draft.conclude(stored)), receivedAt: new Date(now.getTime() + offset) }) };
     };
-    const uploads = await seed(view.directory, [at(0), at(4_000), at(4_000, 8_000), at(4_200, 8_000), at(8_000)]);
+    const uploads = await seed(view.directory, [at(0), at(4_000), at(4_000, 8_000), at(4_200, 8_000), at(8_000, 9_500), at(8_000)]);
     await finish();
     const listed: string[] = [];
     bucket.before = (operation, key) => {

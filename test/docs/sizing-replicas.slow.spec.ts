@@ -156,7 +156,7 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   it('finding an upload, and fetching its file', async () => {
     const bucket = new InMemoryBucket();
     const [row = ''] = rowOf('finding an upload of the current day by its id, or fetching its file; until 23:00 UTC');
-    const [, finding, fetching, lists, azureLists, reads] = (/^(\d+) GET, and (\d+) for the file\. If it has no file or key: (\d+) LIST \(Azure: up to (\d+)\), and a GET for each of the up to (\d+) nearest segments more$/.exec(row) ?? []).map(Number);
+    const [, finding, fetching, lists, azureLists, reads] = (/^(\d+) GET, and (\d+) for the file\. If it has no file or key: (\d+) LIST \(Azure: up to (\d+)\) and up to (\d+) GET more$/.exec(row) ?? []).map(Number);
     const withFile = file(anUploadDraft()).build();
     const shared = Array.from({ length: 40 }, () => anUploadDraft().build());
     await requestsOf(async (storage) => {

@@ -55,7 +55,7 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
  * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
  *
  * The list ends also if uploads create segments faster than the caller reads them: it leaves out those that were
- * created after the call, except for the first five minutes.
+ * created after the call, except for some with names of the first five minutes.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
   const began = bucket.storeTime;

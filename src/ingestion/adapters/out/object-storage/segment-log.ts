@@ -50,9 +50,9 @@ export class SegmentLog {
   }
 
   /**
-   * Writes the index line, given with its newline, of an upload that `mayShare` a segment. Resolves when the line is in the store. Rejects with errors of the
-   * bucket, if the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no
-   * segment, or its segment is undone in the background.
+   * Writes the index line, given with its newline, of an upload that `mayShare` a segment. Resolves when the line is in
+   * the store. Rejects with errors of the bucket, if the new segment's key is taken, and at once if `isRefusing`. After
+   * a rejection, the line is in no segment, or its segment is undone in the background.
    */
   append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {

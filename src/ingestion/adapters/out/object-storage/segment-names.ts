@@ -16,7 +16,7 @@ import { ownSegment } from './keys.js';
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one slow upload | at `<time>` |
- * | another UUID, of a time less than 10 min after the day | of one or more uploads, whose ids have times within 1 s of the UUID's time | within 10 s of the UUID's time |
+ * | another UUID, of a time less than 10 min after the day | of one or more uploads, whose ids have times within 1 s of the UUID's time (20 s if an earlier version wrote it) | within 10 s of the UUID's time |
  * | another UUID, of a later time | of uploads that aren't slow, merged by compaction in the order of the merged names | at any time of the day |
  * | `slow-<UUID>` | of slow uploads, merged by compaction in the order of `received_at` | at any time of the day |
  *
@@ -30,7 +30,8 @@ export const NAME_TOLERANCE_MS = 10_000;
 
 /**
  * How far the time in the name of a segment that uploads share may be from the times in the ids of these uploads, in
- * milliseconds, unless compaction or a move of a store created the segment. So a search by an id reads few segments.
+ * milliseconds, unless compaction or an earlier version of the service wrote the segment. So a search by an id reads
+ * few segments.
  */
 export const SHARED_APART_MS = 1_000;
 

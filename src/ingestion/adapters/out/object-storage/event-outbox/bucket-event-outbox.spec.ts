@@ -5,6 +5,7 @@ import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../../testing/upload-draft.builder.js';
 import type { EventOutbox, OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { indexLine } from '../../../../domain/layout.js';
+import type { StoredContent } from '../../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
@@ -281,7 +282,10 @@ describe('segments that are not found by their names', () => {
       const now = Date.now();
       on.aheadMs = -seconds * SECOND_MS;
       vi.setSystemTime(now + seconds * SECOND_MS);
-      stored.push(...(await Promise.all([store(storage), store(storage, anUploadDraft().with({ receivedAt: new Date() }).file('x'))])).map(({ uploadId }) => uploadId));
+      const began = new Date(Date.now() - (at % 3) * 4_400);
+      const draft = anUploadDraft().with({ receivedAt: began }).build();
+      const slower = { ...draft, conclude: async (content: StoredContent | null) => ({ ...(await draft.conclude(content)), receivedAt: new Date() }) };
+      stored.push(...(await Promise.all([store(storage), store(storage, anUploadDraft().with({ receivedAt: new Date() }).file('x')), storage.store(slower)])).map(({ uploadId }) => uploadId));
       vi.setSystemTime(now + 12 * SECOND_MS);
       delivered.push(...(await deliver(outbox)));
     }

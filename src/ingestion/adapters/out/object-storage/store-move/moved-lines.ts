@@ -67,7 +67,7 @@ export class MovedLines {
     const [slow, others] = [shared.filter(({ upload }) => isSlow(upload)), shared.filter(({ upload }) => !isSlow(upload))];
     await this.write(day, slow, endOf(day) + DAY_GRACE_MS, true);
     if (isPast) await this.write(day, others, endOf(day) + DAY_GRACE_MS, false);
-    else await eachOf(windowsOf(others), ({ begin, lines: near }) => this.write(day, near, begin, false));
+    else await eachOf(groupsOf(others), ({ time, lines: near }) => this.write(day, near, time, false));
   }
 
   private async claim(upload: Upload): Promise<void> {
@@ -89,14 +89,14 @@ export class MovedLines {
   }
 }
 
-/** Groups lines of the current day like those of new uploads, by the times in their ids. */
-function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; readonly lines: MovedLine[] }[] {
-  const windows: { begin: number; lines: MovedLine[] }[] = [];
+/** Groups lines of the current day so that the times in the ids of a group are at most SHARED_APART_MS from `time`. */
+function groupsOf(lines: readonly MovedLine[]): { readonly time: number; readonly lines: MovedLine[] }[] {
+  const groups: { time: number; lines: MovedLine[] }[] = [];
   const timed = lines.map((line) => ({ line, began: timeOfUuid(line.upload.uploadId) }));
   for (const { line, began } of timed.sort((one, other) => one.began - other.began)) {
-    const last = windows.at(-1);
-    if (last && began - last.begin <= SHARED_APART_MS) last.lines.push(line);
-    else windows.push({ begin: began, lines: [line] });
+    const last = groups.at(-1);
+    if (last && began <= last.time + SHARED_APART_MS) last.lines.push(line);
+    else groups.push({ time: began + SHARED_APART_MS, lines: [line] });
   }
-  return windows;
+  return groups;
 }

@@ -22,7 +22,12 @@ export interface Rewriting {
  *
  * @param onRemoved called with each selected upload, in the order of the lines.
  */
-export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean, onRemoved: (upload: Upload) => void = () => undefined): Promise<Rewriting | undefined> {
+export async function withoutLines(
+  key: string,
+  { bytes, version, ageMs }: ReadObject,
+  isWanted: (upload: Upload) => boolean,
+  onRemoved: (upload: Upload) => void = () => undefined,
+): Promise<Rewriting | undefined> {
   const removed: string[] = [];
   let length = 0;
   let keptFrom = 0;
@@ -47,8 +52,8 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
  * changed it.
  *
  * @param first the content for the first attempt.
- * @returns the ids of the uploads whose lines were removed. Lines that another process has removed first don't count, unless the
- *   segment is removed (`isOver`).
+ * @returns the ids of the uploads whose lines were removed. Lines that another process has removed first don't count,
+ *   unless the segment is removed (`isOver`).
  * @throws errors of the bucket; an Error after ten attempts.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly string[]> {

@@ -276,7 +276,7 @@ export class UploadRemoval {
       await hold?.check();
     } catch (error) {
       if (!(error instanceof HoldLostError)) throw error;
-      for (const { removed } of rewritings) await eachOf(removed, (uploadId) => this.removeCopies(uploadId));
+      await eachOf(rewritings.flatMap(({ removed }) => removed), (uploadId) => this.removeCopies(uploadId));
       await this.remnantRemoval.conclude(marks);
       throw error;
     }
