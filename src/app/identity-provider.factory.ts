@@ -140,7 +140,7 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
       useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
         // The issuer and audience are recorded for the command `token`, which issues tokens in a process of its own.
         address.onAnnounced(() => users.recordClaims({ issuer: issuerOf(address)(), audience: oidc.audience }));
-        return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
+        return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => tokens.publicKeySet() } };
       },
     }),
   };

@@ -63,7 +63,7 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
     const issuer = recorded.issuer ?? environment.oidc.issuer ?? `${baseUrl(environment, environment.port)}/idp`;
     const issuing = { issuer: () => issuer, audience: recorded.audience ?? environment.oidc.audience };
     const keys = await loadSigningKeys(environment.dataDirectory, { create: !isServiceRunning });
-    const tokens = new TokenIssuer(keys, (userId) => provider.permissionsOf(userId), issuing);
+    const tokens = new TokenIssuer(() => Promise.resolve(keys), (userId) => provider.permissionsOf(userId), issuing);
     const token = await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
     if (token.length > MAX_LENGTH) {
       throw new CommandError(`The token would have ${token.length} characters, more than the ${MAX_LENGTH} that fit into the headers of a request. Give fewer customers, or the user roles with fewer permissions.`);

@@ -1,4 +1,4 @@
-import { Module } from '@nestjs/common';
+import { Logger, Module } from '@nestjs/common';
 import { HttpModule } from '../../../../http/http.module.js';
 import { loadAdminSecret } from './admin-secret.js';
 import {
@@ -9,7 +9,7 @@ import {
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { ClientAuthentication } from './http/client-authentication.js';
 import { EmbeddedIssuerController } from './http/embedded-issuer.controller.js';
-import { loadSigningKeys } from './signing-keys.js';
+import { RenewedSigningKeys } from './signing-keys.js';
 import { TokenIssuer } from './token-issuer.js';
 
 /** The embedded identity provider and its token issuer at `/idp`. Holds the lock `identity.lock` of DATA_DIR. */
@@ -25,8 +25,10 @@ import { TokenIssuer } from './token-issuer.js';
     {
       provide: TokenIssuer,
       inject: [EmbeddedIdentityProvider, EMBEDDED_IDENTITY_OPTIONS],
-      useFactory: async (provider: EmbeddedIdentityProvider, options: EmbeddedIdentityProviderOptions) =>
-        new TokenIssuer(await loadSigningKeys(options.directory), (userId) => provider.permissionsOf(userId), options),
+      useFactory: async (provider: EmbeddedIdentityProvider, options: EmbeddedIdentityProviderOptions) => {
+        const keys = await RenewedSigningKeys.load(options.directory, new Logger(TokenIssuer.name));
+        return new TokenIssuer(() => keys.current(), (userId) => provider.permissionsOf(userId), options);
+      },
     },
     {
       provide: ClientAuthentication,

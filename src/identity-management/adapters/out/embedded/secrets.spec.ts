@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createPublicKey } from 'node:crypto';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ import { sharedRsaKey } from '../../../../../test/support/signing-keys.js';
 import { ecKey, rsaKey } from '../../../../testing/test-issuer.js';
 import { loadAdminSecret } from './admin-secret.js';
 import { privateDirectory } from './private-files.js';
-import { loadSigningKeys } from './signing-keys.js';
+import { loadSigningKeys, RenewedSigningKeys } from './signing-keys.js';
 
 // Other processes import dist.
 await built();
@@ -130,6 +130,45 @@ describe('the signing keys', () => {
     expect(failure?.message).toBe(`${file('signing-keys.json')} must be a JSON array of private RSA keys (JWK) of 2048 bits or more. Put the keys back, or remove the file to get a new one.`);
     expect(failure?.cause).toBeUndefined();
     expect(readFileSync(file('signing-keys.json'), 'utf8')).toBe(text);
+  });
+});
+
+describe('the signing keys of a running service', () => {
+  let warnings: string[];
+  let keys: RenewedSigningKeys;
+  const write = (...jwks: JWK[]) => {
+    writeFileSync(file('signing-keys.json.new'), JSON.stringify(jwks));
+    renameSync(file('signing-keys.json.new'), file('signing-keys.json'));
+  };
+  const moduli = async () => (await keys.current()).map(({ publicJwk }) => publicJwk.n);
+  const fresh = sharedRsaKey().export({ format: 'jwk' }) as JWK;
+  let old: JWK;
+  beforeEach(async () => {
+    warnings = [];
+    keys = await RenewedSigningKeys.load(directory, { warn: (message: string) => warnings.push(message) });
+    [old] = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as [JWK];
+  });
+
+  it('are those in the file, whenever it is replaced', async () => {
+    expect(await moduli()).toEqual([old.n]);
+    write(fresh, old);
+    expect(await moduli()).toEqual([fresh.n, old.n]);
+    write(fresh);
+    expect(await moduli()).toEqual([fresh.n]);
+    expect(warnings).toEqual([]);
+  });
+
+  it.each<[string, () => void, RegExp]>([
+    ['is damaged', () => { writeFileSync(file('signing-keys.json'), '[{"kty":"RSA","n":"c2VjcmV0"'); }, /^The signing keys from before stay in use\. \S+signing-keys\.json must be a JSON array of private RSA keys /],
+    ['is gone', () => { rmSync(file('signing-keys.json')); }, /^The signing keys from before stay in use\. \S+signing-keys\.json is gone while the service runs: put it back/],
+  ])('stay in use, with one warning, while the file %s', async (_, spoil, warning) => {
+    spoil();
+    for (let times = 0; times < 3; times++) expect(await moduli()).toEqual([old.n]);
+    expect(warnings).toEqual([expect.stringMatching(warning)]);
+    expect(warnings[0]).not.toContain('c2VjcmV0');
+    write(fresh, old);
+    expect(await moduli()).toEqual([fresh.n, old.n]);
+    expect(warnings).toHaveLength(1);
   });
 });
 

@@ -1,6 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { LoggerService } from '@nestjs/common';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
@@ -20,6 +22,49 @@ export interface SigningKey {
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
+const pathIn = (dataDirectory: string): string => join(privateDirectory(dataDirectory), 'signing-keys.json');
+
+/** The signing keys of a running service, which are read again when their file has been replaced. */
+export class RenewedSigningKeys {
+  private renewing: Promise<void> | undefined;
+  /** Unknown at first, so that the file is read once more: it may have been replaced since the keys were loaded. */
+  private version: string | undefined;
+
+  private constructor(
+    private readonly dataDirectory: string,
+    private readonly path: string,
+    private readonly logger: Pick<LoggerService, 'warn'>,
+    private keys: SigningKeys,
+  ) {}
+
+  /** Loads the keys, or creates them. Rejects with the errors of `loadSigningKeys`. */
+  static async load(dataDirectory: string, logger: Pick<LoggerService, 'warn'>): Promise<RenewedSigningKeys> {
+    return new RenewedSigningKeys(dataDirectory, pathIn(dataDirectory), logger, await loadSigningKeys(dataDirectory));
+  }
+
+  /** The keys that are in the file now. If they can't be used, the last ones that could, with one warning. */
+  async current(): Promise<SigningKeys> {
+    this.renewing ??= this.renew().finally(() => (this.renewing = undefined));
+    await this.renewing;
+    return this.keys;
+  }
+
+  private async renew(): Promise<void> {
+    const version = await versionOf(this.path);
+    if (version === this.version) return;
+    this.version = version;
+    try {
+      this.keys = await loadSigningKeys(this.dataDirectory, { create: false });
+    } catch (error) {
+      this.logger.warn(`The signing keys from before stay in use. ${(error as Error).message}`);
+    }
+  }
+}
+
+/** A text that is another one when the file has been replaced or is missing. */
+const versionOf = (path: string): Promise<string> =>
+  stat(path).then(({ ino, mtimeMs, size }) => `${ino} ${mtimeMs} ${size}`, () => 'missing');
+
 /**
  * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). A
  * missing file is created with one new key.
@@ -30,7 +75,7 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
  * or more private RSA keys of at least 2048 bits; errors of the file system.
  */
 export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
-  const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
+  const path = pathIn(dataDirectory);
   const text = await readOrCreate(path, () => {
     if (!create) throw new DataDirectoryError(`${path} is gone while the service runs: put it back; a restart makes new keys, and all tokens become invalid`);
     return newSigningKeys();

@@ -19,14 +19,15 @@ describe('TokenIssuer', () => {
       const found = permissions.get(userId);
       return found ? Promise.resolve(found) : Promise.reject(new UserNotFound('user_id'));
     };
-    tokens = new TokenIssuer(await loadSigningKeys(directory), permissionsOf, { issuer: () => issuer, audience: 'load-data-api' });
+    const signingKeys = await loadSigningKeys(directory);
+    tokens = new TokenIssuer(() => Promise.resolve(signingKeys), permissionsOf, { issuer: () => issuer, audience: 'load-data-api' });
   });
   afterAll(() => {
     rmSync(directory, { recursive: true });
   });
 
-  const verify = (token: string) =>
-    jwtVerify(token, createLocalJWKSet(tokens.publicKeySet()), {
+  const verify = async (token: string) =>
+    jwtVerify(token, createLocalJWKSet(await tokens.publicKeySet()), {
       issuer,
       audience: 'load-data-api',
       algorithms: ['RS256'],
@@ -38,7 +39,7 @@ describe('TokenIssuer', () => {
     const before = Math.floor(Date.now() / 1000);
     const token = await tokens.administratorToken();
     const { payload, protectedHeader } = await verify(token);
-    expect(protectedHeader).toEqual({ alg: 'RS256', typ: 'at+jwt', kid: tokens.publicKeySet().keys[0]?.kid });
+    expect(protectedHeader).toEqual({ alg: 'RS256', typ: 'at+jwt', kid: (await tokens.publicKeySet()).keys[0]?.kid });
     expect(payload).toEqual({
       iss: issuer,
       aud: 'load-data-api',
@@ -89,9 +90,9 @@ describe('TokenIssuer', () => {
     const other = mkdtempSync(join(tmpdir(), 'tokens-'));
     const [second] = await loadSigningKeys(other);
     rmSync(other, { recursive: true });
-    const both = new TokenIssuer([second, first], () => Promise.resolve([]), { issuer: () => issuer, audience: 'a' });
+    const both = new TokenIssuer(() => Promise.resolve([second, first]), () => Promise.resolve([]), { issuer: () => issuer, audience: 'a' });
     expect(decodeProtectedHeader(await both.administratorToken()).kid).toBe(second.keyId);
-    const { keys } = both.publicKeySet();
+    const { keys } = await both.publicKeySet();
     expect(keys.map(({ kid }) => kid)).toEqual([second.keyId, first.keyId]);
     for (const key of keys) {
       expect(Object.keys(key).sort()).toEqual(['alg', 'e', 'kid', 'kty', 'n', 'use']);

@@ -22,7 +22,7 @@ interface Grant {
 /** Issues access tokens: JWTs in the profile of RFC 9068, signed with RS256, valid for one hour. */
 export class TokenIssuer {
   constructor(
-    private readonly keys: SigningKeys,
+    private readonly keys: () => Promise<SigningKeys>,
     private readonly permissionsOf: (userId: string) => Promise<readonly string[]>,
     private readonly options: TokenIssuerOptions,
   ) {}
@@ -46,12 +46,12 @@ export class TokenIssuer {
   }
 
   /** The public keys that verify tokens (RFC 7517). */
-  publicKeySet(): JSONWebKeySet {
-    return { keys: this.keys.map(({ publicJwk }) => ({ ...publicJwk })) };
+  async publicKeySet(): Promise<JSONWebKeySet> {
+    return { keys: (await this.keys()).map(({ publicJwk }) => ({ ...publicJwk })) };
   }
 
-  private sign({ subject, permissions, customerIds }: Grant): Promise<string> {
-    const [{ keyId, privateKey }] = this.keys;
+  private async sign({ subject, permissions, customerIds }: Grant): Promise<string> {
+    const [{ keyId, privateKey }] = await this.keys();
     const now = Math.floor(Date.now() / 1000);
     const customers = customerIds.length > 1 ? customerIds : customerIds[0];
     return new SignJWT({ client_id: ADMIN_CLIENT_ID, permissions, customer_id: customers })

@@ -392,12 +392,12 @@ describe('a failure of the service', () => {
 
 describe('a restart', () => {
   it('keeps the keys and the secret', async () => {
-    const before = app?.get(TokenIssuer).publicKeySet();
+    const before = await app?.get(TokenIssuer).publicKeySet();
     const secret = adminSecret();
     const { access_token: token } = (await postToken()).body as { access_token: string };
     const issuedBy = `${origin}/idp`;
     await start();
-    expect(app?.get(TokenIssuer).publicKeySet()).toEqual(before);
+    expect(await app?.get(TokenIssuer).publicKeySet()).toEqual(before);
     expect((await postToken({ authorization: basic('admin', secret) })).status).toBe(200);
     const keySet = createRemoteJWKSet(new URL(`${origin}/idp/jwks`));
     await expect(jwtVerify(token, keySet, { issuer: issuedBy })).resolves.toBeDefined();

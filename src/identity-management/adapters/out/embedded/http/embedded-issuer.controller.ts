@@ -47,7 +47,7 @@ export class EmbeddedIssuerController {
   }
 
   @Get('jwks')
-  jwks(): JSONWebKeySet {
+  jwks(): Promise<JSONWebKeySet> {
     return this.tokens.publicKeySet();
   }
 
