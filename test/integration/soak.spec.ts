@@ -8,7 +8,7 @@ import { cacheVariables, type Program, Workspace } from '../support/process.js';
 const CURVES = ['memory', 'descriptors', 'threads', 'event-loop lag'];
 const LATENCIES = ['JSON upload', '4 KiB file with a key', 'page of uploads', 'content', 'GET /users'];
 /** Without a verdict. */
-const CONTROLS = ['control write', 'control read'];
+const CONTROLS = ['control write', 'control fetch', 'control read'];
 /** What doesn't depend on the load of other tests, or on the few samples of a short run. */
 const STEADY = ['descriptors', 'threads'];
 const MOST_GROWTH = 1.05;

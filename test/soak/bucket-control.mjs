@@ -1,17 +1,17 @@
-// A bare HTTP server, whose latencies show how fast the machine and its store are. It answers a GET after reading an
-// object of a few KiB, and a POST after writing its body to a new object, both in the service's bucket.
+// A bare HTTP server, whose latencies show how fast the machine and its store are. It answers `GET /stored` after reading
+// an object of a few KiB, and `POST /stored` after writing its body to a new object, both in the service's bucket.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { Bucket, client } from '../../bench/object-storage/competitors/bucket.mjs';
 import { answerSmallJson } from '../../bench/uploads/competitors/small-json.mjs';
 import { listenAsControl } from './listen-as-control.mjs';
 
-const READ = 'control/read';
-await client.send(new PutObjectCommand({ Bucket, Key: READ, Body: randomBytes(2 * 1024).toString('hex') }));
+const STORED = 'control/stored';
+await client.send(new PutObjectCommand({ Bucket, Key: STORED, Body: randomBytes(2 * 1024).toString('hex') }));
 
 listenAsControl({
-  read: async () => {
-    const { Body } = await client.send(new GetObjectCommand({ Bucket, Key: READ }));
+  fetch: async () => {
+    const { Body } = await client.send(new GetObjectCommand({ Bucket, Key: STORED }));
     return Body.transformToByteArray();
   },
   write: answerSmallJson(async (additionalData) => {

@@ -2,15 +2,15 @@ import { createServer } from 'node:http';
 import { listen } from '../../bench/uploads/competitors/listen.mjs';
 
 /**
- * Serves the requests of the load to a control.
+ * Serves the requests of the load to a control, those that `GET /memory` asks for from memory.
  *
  * @param {object} answers
- * @param {() => Promise<Uint8Array>} answers.read reads the bytes with which a GET is answered
- * @param {import('node:http').RequestListener} answers.write answers a POST
+ * @param {() => Promise<Uint8Array>} answers.fetch fetches the bytes with which `GET /stored` is answered
+ * @param {import('node:http').RequestListener} answers.write answers `POST /stored`
  */
-export function listenAsControl({ read, write }) {
-  const answerRead = (_, response) => {
-    read().then(
+export function listenAsControl({ fetch, write }) {
+  const answerFetched = (response) => {
+    fetch().then(
       (bytes) => response.end(bytes),
       (error) => {
         console.error(error);
@@ -18,6 +18,12 @@ export function listenAsControl({ read, write }) {
       },
     );
   };
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') write(request, response);
+    else if (request.url === '/stored') answerFetched(response);
+    else response.setHeader('Content-Type', 'application/json; charset=utf-8').end('{"status":"success"}');
+  });
   // Without a time limit, the server closes no idle connection while the load sends a request on it.
-  listen(createServer({ keepAliveTimeout: 0 }, (request, response) => (request.method === 'GET' ? answerRead : write)(request, response)));
+  server.keepAliveTimeout = 0;
+  listen(server);
 }

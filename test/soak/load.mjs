@@ -15,7 +15,7 @@ const REMOVED_SHARE = 100;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const BOUNDARY = 'soak-boundary';
 /** The kinds of requests to the control. Each has this share of the load's rate, but at least this many per second. */
-const CONTROLS = ['control read', 'control write'];
+const CONTROLS = ['control read', 'control fetch', 'control write'];
 const CONTROL_SHARE = 0.05;
 const LEAST_CONTROL_RATE = 5;
 
@@ -180,9 +180,11 @@ export class MixedLoad {
         return id === undefined ? undefined : this.#expect(204, 'DELETE', `/uploads/${id}`);
       }
       case 'control read':
-        return this.#expectOfControl('GET');
+        return this.#expectOfControl('GET', '/memory');
+      case 'control fetch':
+        return this.#expectOfControl('GET', '/stored');
       case 'control write':
-        return this.#expectOfControl('POST', smallJson(this.#uploads));
+        return this.#expectOfControl('POST', '/stored', smallJson(this.#uploads));
       case 'unauthorized': {
         const { status } = await this.#ask('GET', '/idpManagementBackend/users');
         return status === 403 ? undefined : status;
@@ -226,8 +228,8 @@ export class MixedLoad {
     return status === expected ? undefined : status;
   }
 
-  async #expectOfControl(method, body) {
-    const { status } = await ask(this.#controlAgent, this.#control.url, method, {}, body);
+  async #expectOfControl(method, path, body) {
+    const { status } = await ask(this.#controlAgent, this.#control.url + path, method, {}, body);
     return status === 200 ? undefined : status;
   }
 

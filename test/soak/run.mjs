@@ -23,11 +23,12 @@ const CONTROLS = { local: resolve('test/soak/disk-control.mjs'), distributed: re
 /** The title of each kind of request that is shown, and the control whose latency it is compared with. */
 const SHOWN_KINDS = {
   'control write': { title: 'control write' },
+  'control fetch': { title: 'control fetch' },
   'control read': { title: 'control read' },
   json: { title: 'JSON upload', control: 'control write' },
   file: { title: '4 KiB file with a key', control: 'control write' },
-  list: { title: 'page of uploads', control: 'control read' },
-  content: { title: 'content', control: 'control read' },
+  list: { title: 'page of uploads', control: 'control fetch' },
+  content: { title: 'content', control: 'control fetch' },
   users: { title: 'GET /users', control: 'control read' },
 };
 const COLUMNS = ['second quarter', 'last quarter', 'ratio', 'beside the control', ''];
@@ -54,7 +55,7 @@ divided by that of its control before it is judged.
 
   --minutes <n>       how long each setup runs (60)
   --rate <n>          requests per second to the service (local: 200, distributed: 50). The control gets 5 % of
-                      this rate as reads and 5 % as writes, but at least 5 a second of each
+                      this rate of each of three kinds, but at least 5 a second of each
   --burst <n>         requests that are sent at once, in addition, in the middle of the time (0)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
