@@ -25,8 +25,6 @@ interface Resources {
 }
 
 const resourcesOf = (objects: readonly Manifest[], kind: string) => pod(objects, kind).spec.containers[0].resources as Resources;
-/** The number in a quantity such as `256Mi`. */
-const mebibytesOf = (quantity: string) => Number(/^(\d+)Mi$/.exec(quantity)?.[1]);
 
 interface Case {
   readonly name: string;
@@ -403,26 +401,6 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   it('scales by the cores that a pod uses, whatever it requests', async () => {
     const scaled = await render(merged({ shape: 'distributed', resources: null, autoscaling: { enabled: true } }, STORES.s3, PROVIDERS.keycloak));
     expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '700m' } } }] });
-  });
-
-  it('lets a pod use as much memory as its README adds up, from the figures of the pages', async () => {
-    const [, table = ''] = (await readFile(`${CHART}/README.md`, 'utf8')).split('\n## Memory\n');
-    const parts = [...table.matchAll(/^\| (\d+) \| (.*?) \|/gm)].map(([, mebibytes, use = '']): [number, string] => [Number(mebibytes), use]);
-    const sumOf = (added: typeof parts) => added.reduce((total, [part]) => total + part, 0);
-    expect(table).toContain(`\nTogether these are ${sumOf(parts)} MiB,`);
-    const { requests, limits } = resourcesOf(await render({}), 'StatefulSet');
-    expect(mebibytesOf(limits.memory)).toBeGreaterThanOrEqual(sumOf(parts));
-    const requested = parts.filter(([, use]) => ['a process after its start', 'request bodies', 'answers with a long `additional_data`'].includes(use));
-    expect(requested).toHaveLength(3);
-    expect(mebibytesOf(requests.memory)).toBeGreaterThanOrEqual(sumOf(requested));
-    expect(table).toContain(` The request of ${mebibytesOf(requests.memory)} MiB is for the process, request bodies, and answers with a long \`additional_data\`.`);
-
-    const page = (name: string) => readFile(`docs/${name}.md`, 'utf8');
-    const [, started = '', onNode24 = ''] = /(\d+) MiB after a start.*?, on Node 24 some (\d+) MiB more/.exec(await page('performance')) ?? [];
-    const [, besideReaders = ''] = /^\| memory at its peak beside the readers.*? \| (\d+) MiB,/m.exec(await page('managing-uploads')) ?? [];
-    const atStart = Number(started) + Number(onNode24);
-    expect([parts[0]?.[0], parts.at(-1)?.[0]]).toEqual([atStart, Number(besideReaders) - Number(started)]);
-    for (const text of [`[${started} MiB, and ${onNode24} more on Node 24]`, `[${besideReaders} MiB]`, `less the ${started} of a process on Node 20`]) expect(table).toContain(text);
   });
 
   it('requests the memory that its README says, and no CPU for Jobs', async () => {
