@@ -35,7 +35,7 @@ describe('a file that is much larger than its memory', () => {
   it.each([
     ['raw', 'application/octet-stream', '', ''],
     ['in a form', 'multipart/form-data; boundary=b', FORM_HEAD, FORM_TAIL],
-  ])('streams through to the disk: %s', async (_, type, head, tail) => {
+  ])('streams to the disk and back: %s', async (_, type, head, tail) => {
     const chunk = randomBytes(MIB);
     const hash = createHash('sha256');
     const before = await residentBytes();
@@ -62,9 +62,24 @@ describe('a file that is much larger than its memory', () => {
     const { status, id } = await answered;
 
     expect(status).toBe(200);
+    const sha256 = hash.digest('hex');
     const line = (await new DataDirectoryView(workspace.data).lines()).find(({ upload_id }) => upload_id === id);
-    expect(line).toMatchObject({ content_size: FILE_BYTES, content_sha256: hash.digest('hex') });
+    expect(line).toMatchObject({ content_size: FILE_BYTES, content_sha256: sha256 });
     expect(samples).toHaveLength(FILE_BYTES / MIB / SAMPLE_EVERY);
     expect(Math.max(...samples) - before).toBeLessThan(MOST_GROWTH);
+
+    const authorization = `Bearer ${(await workspace.token()).stdout.trim()}`;
+    const fetched = await fetch(`${service.origin}/uploads/${id}/content`, { headers: { authorization } });
+    const fetchedHash = createHash('sha256');
+    const samplesOfFetch: number[] = [];
+    let length = 0;
+    for await (const piece of (fetched.body ?? []) as AsyncIterable<Uint8Array>) {
+      fetchedHash.update(piece);
+      length += piece.length;
+      if (length > samplesOfFetch.length * SAMPLE_EVERY * MIB) samplesOfFetch.push(await residentBytes());
+    }
+    expect(fetchedHash.digest('hex')).toBe(sha256);
+    expect(samplesOfFetch).toHaveLength(FILE_BYTES / MIB / SAMPLE_EVERY);
+    expect(Math.max(...samplesOfFetch) - before).toBeLessThan(MOST_GROWTH);
   });
 });
