@@ -19,12 +19,14 @@ export async function measureLookups(services, { uploads, days, requests }) {
   const begin = Date.parse(day);
   const noon = new Date(begin + DAY_MS / 2).toISOString();
   const few = Math.ceil(requests / 10);
+  const ofCustomer = () => `/uploads?customer_id=c${Math.floor(Math.random() * CUSTOMERS)}`;
   const rows = [
     { title: 'find an upload of the large day', target: () => `/uploads/${pick(large)}`, most: 5 },
     { title: 'find an upload of any other day', target: () => `/uploads/${pick(others)}`, most: 5 },
     { title: 'first page, 100 uploads of all customers', target: () => '/uploads', most: 10 },
     { title: 'a page in the middle of the large day', target: () => `/uploads?to=${noon}`, most: 10 },
-    { title: 'first page, 10 uploads of one customer of 1,000', target: () => `/uploads?customer_id=c${Math.floor(Math.random() * CUSTOMERS)}&limit=10`, most: 10 },
+    { title: 'first page, 10 uploads of one customer of 1,000', target: () => `${ofCustomer()}&limit=10`, most: 10 },
+    { title: 'first page, 100 uploads of one customer of 1,000', target: ofCustomer, most: 10, count: few },
     { title: 'find an id that nobody has', target: () => `/uploads/${uuidV7({ msecs: begin + Math.random() * DAY_MS })}`, status: 404, most: 5, count: few },
   ];
   const ask = async ({ title, target, status = 200 }) => {

@@ -172,7 +172,7 @@ describe('DATA_DIR while the service runs', () => {
     expect(await uploads()).toEqual([200, 200, 200]);
   });
 
-  it('without its signing keys makes npm run token fail instead of creating others that the service would not accept', async () => {
+  it('without its signing keys makes npm run token fail instead of creating others, which would make all earlier tokens invalid', async () => {
     const path = at('identity/signing-keys.json');
     renameSync(path, `${path}-aside`);
     const command = await workspace.token();
@@ -187,6 +187,7 @@ describe('DATA_DIR while the service runs', () => {
     expect((await createUser()).status).toBe(201);
     rmSync(at('identity'), { recursive: true });
     expect((await createUser()).status).toBe(503);
+    expect((await fetch(`${service.url}/idp/jwks`)).status).toBe(200);
     await untilReady(503);
     const command = await workspace.token();
     expect([command.code, command.stdout]).toEqual([1, '']);

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { listen } from '../../bench/uploads/competitors/listen.mjs';
 
 /**
- * Serves the requests of the load to a control, those that `GET /memory` asks for from memory.
+ * Serves the requests of the load to a control. `GET /memory` is answered from memory.
  *
  * @param {object} answers
  * @param {() => Promise<Uint8Array>} answers.fetch fetches the bytes with which `GET /stored` is answered

@@ -89,13 +89,16 @@ export class MixedLoad {
     let renewedAt = this.#began;
     const interval = 1000 / rate;
     const load = new Schedule(this.#began + interval, interval);
-    // At the default rates, each request to the control is due halfway between two to the service, so that it waits the
-    // least for them.
-    const controls = new Schedule(this.#began + interval / 2, 1000 / (CONTROLS.length * Math.max(LEAST_CONTROL_RATE, rate * CONTROL_SHARE)));
-    let sentControls = 0;
+    const controlInterval = 1000 / Math.max(LEAST_CONTROL_RATE, rate * CONTROL_SHARE);
+    const controls = CONTROLS.map((kind, index) => {
+      // At the default rates, each request to the control is due halfway between two to the service, so that it waits
+      // the least for them.
+      const behind = Math.round((controlInterval * index) / CONTROLS.length / interval) * interval;
+      return { kind, schedule: new Schedule(this.#began + interval / 2 + behind, controlInterval) };
+    });
     while (!signal.aborted) {
       for (const dueAt of load.due()) this.#sendSome(dueAt);
-      for (const dueAt of controls.due()) this.#send(CONTROLS[sentControls++ % CONTROLS.length], dueAt);
+      for (const { kind, schedule } of controls) for (const dueAt of schedule.due()) this.#send(kind, dueAt);
       if (performance.now() - renewedAt > TOKEN_MS) {
         renewedAt = performance.now();
         await this.#renewToken();

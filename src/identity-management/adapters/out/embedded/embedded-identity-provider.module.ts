@@ -26,7 +26,7 @@ import { TokenIssuer } from './token-issuer.js';
       provide: TokenIssuer,
       inject: [EmbeddedIdentityProvider, EMBEDDED_IDENTITY_OPTIONS],
       useFactory: async (provider: EmbeddedIdentityProvider, options: EmbeddedIdentityProviderOptions) => {
-        const keys = await RenewedSigningKeys.load(options.directory, new Logger(TokenIssuer.name));
+        const keys = await RenewedSigningKeys.load(options.directory, () => provider.assertAvailable(), new Logger(TokenIssuer.name));
         return new TokenIssuer(() => keys.current(), (userId) => provider.permissionsOf(userId), options);
       },
     },

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createPublicKey } from 'node:crypto';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -136,6 +136,7 @@ describe('the signing keys', () => {
 describe('the signing keys of a running service', () => {
   let warnings: string[];
   let keys: RenewedSigningKeys;
+  let isAway: boolean;
   const write = (...jwks: JWK[]) => {
     writeFileSync(file('signing-keys.json.new'), JSON.stringify(jwks));
     renameSync(file('signing-keys.json.new'), file('signing-keys.json'));
@@ -145,7 +146,9 @@ describe('the signing keys of a running service', () => {
   let old: JWK;
   beforeEach(async () => {
     warnings = [];
-    keys = await RenewedSigningKeys.load(directory, { warn: (message: string) => warnings.push(message) });
+    isAway = false;
+    const assertAvailable = () => (isAway ? Promise.reject(new Error('away')) : Promise.resolve());
+    keys = await RenewedSigningKeys.load(directory, assertAvailable, { warn: (message: string) => warnings.push(message) });
     [old] = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as [JWK];
   });
 
@@ -169,6 +172,38 @@ describe('the signing keys of a running service', () => {
     write(fresh, old);
     expect(await moduli()).toEqual([fresh.n, old.n]);
     expect(warnings).toHaveLength(1);
+  });
+
+  it('are read again once the error of the file system that kept them from being read is over', async () => {
+    renameSync(file('signing-keys.json'), file('aside'));
+    symlinkSync('signing-keys.json', file('signing-keys.json'));
+    for (let times = 0; times < 2; times++) expect(await moduli()).toEqual([old.n]);
+    expect(warnings).toEqual([expect.stringMatching(/^The signing keys from before stay in use\. .*ELOOP/)]);
+    rmSync(file('signing-keys.json'));
+    write(fresh, old);
+    expect(await moduli()).toEqual([fresh.n, old.n]);
+  });
+
+  it('are not those of another store at the path of a DATA_DIR that is away', async () => {
+    isAway = true;
+    write(fresh);
+    expect(await moduli()).toEqual([old.n]);
+    rmSync(join(directory, 'identity'), { recursive: true });
+    expect(await moduli()).toEqual([old.n]);
+    expect(readdirSync(directory)).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('create nothing while their directory is gone', async () => {
+    rmSync(join(directory, 'identity'), { recursive: true });
+    expect(await moduli()).toEqual([old.n]);
+    expect(readdirSync(directory)).toEqual([]);
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('stay in use at once while the disk does not answer', async () => {
+    const hanging = await RenewedSigningKeys.load(directory, () => new Promise(() => undefined), { warn: () => undefined });
+    expect((await hanging.current()).map(({ publicJwk }) => publicJwk.n)).toEqual([old.n]);
   });
 });
 

@@ -1,6 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
 import { calculateJwkThumbprint, type JWK } from 'jose';
@@ -22,59 +23,77 @@ export interface SigningKey {
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
-const pathIn = (dataDirectory: string): string => join(privateDirectory(dataDirectory), 'signing-keys.json');
+/** How long the keys from before are used at once although the disk doesn't tell whether there are others. */
+const MAX_WAIT_MS = 250;
 
 /** The signing keys of a running service, which are read again when their file has been replaced. */
 export class RenewedSigningKeys {
   private renewing: Promise<void> | undefined;
   /** Unknown at first, so that the file is read once more: it may have been replaced since the keys were loaded. */
   private version: string | undefined;
+  private problem: string | undefined;
 
   private constructor(
     private readonly dataDirectory: string,
-    private readonly path: string,
+    private readonly assertAvailable: () => Promise<void>,
     private readonly logger: Pick<LoggerService, 'warn'>,
     private keys: SigningKeys,
   ) {}
 
-  /** Loads the keys, or creates them. Rejects with the errors of `loadSigningKeys`. */
-  static async load(dataDirectory: string, logger: Pick<LoggerService, 'warn'>): Promise<RenewedSigningKeys> {
-    return new RenewedSigningKeys(dataDirectory, pathIn(dataDirectory), logger, await loadSigningKeys(dataDirectory));
+  /**
+   * Loads the keys, or creates them. Rejects with the errors of `loadSigningKeys`.
+   *
+   * @param assertAvailable rejects while `dataDirectory` is away. The keys from before stay in use then, because the
+   * directory of another store may be at its path.
+   */
+  static async load(dataDirectory: string, assertAvailable: () => Promise<void>, logger: Pick<LoggerService, 'warn'>): Promise<RenewedSigningKeys> {
+    return new RenewedSigningKeys(dataDirectory, assertAvailable, logger, await loadSigningKeys(dataDirectory));
   }
 
-  /** The keys that are in the file now. If they can't be used, the last ones that could, with one warning. */
+  /**
+   * The keys that are in the file now. If they can't be used, the last ones that could, with one warning; also if the
+   * disk doesn't answer within a quarter of a second.
+   */
   async current(): Promise<SigningKeys> {
     this.renewing ??= this.renew().finally(() => (this.renewing = undefined));
-    await this.renewing;
+    await Promise.race([this.renewing, delay(MAX_WAIT_MS, undefined, { ref: false })]);
     return this.keys;
   }
 
   private async renew(): Promise<void> {
-    const version = await versionOf(this.path);
+    if (!(await this.assertAvailable().then(() => true, () => false))) return;
+    const version = await versionOf(pathIn(this.dataDirectory));
     if (version === this.version) return;
-    this.version = version;
     try {
       this.keys = await loadSigningKeys(this.dataDirectory, { create: false });
+      this.version = version;
+      this.problem = undefined;
     } catch (error) {
-      this.logger.warn(`The signing keys from before stay in use. ${(error as Error).message}`);
+      // The content of the file stays wrong until the file changes. Other errors may end by themselves.
+      if (error instanceof DataDirectoryError) this.version = version;
+      const { message } = error as Error;
+      if (message !== this.problem) this.logger.warn(`The signing keys from before stay in use. ${message}`);
+      this.problem = message;
     }
   }
 }
 
-/** A text that is another one when the file has been replaced or is missing. */
+/** A text that is another one when the file has been replaced, has other rights, or is missing. */
 const versionOf = (path: string): Promise<string> =>
-  stat(path).then(({ ino, mtimeMs, size }) => `${ino} ${mtimeMs} ${size}`, () => 'missing');
+  stat(path).then(({ ino, mtimeMs, size, uid, gid, mode }) => [ino, mtimeMs, size, uid, gid, mode].join(' '), () => 'missing');
+
+const pathIn = (dataDirectory: string): string => join(dataDirectory, 'identity', 'signing-keys.json');
 
 /**
  * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). A
  * missing file is created with one new key.
  *
- * @param create must be false in another process while the service runs, because the service wouldn't accept tokens
- * signed with new keys.
+ * @param create must be false while the service runs, because new keys would make all earlier tokens invalid.
  * @throws DataDirectoryError when the file is missing and `create` is false, or is anything but a regular file with one
  * or more private RSA keys of at least 2048 bits; errors of the file system.
  */
 export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
+  if (create) privateDirectory(dataDirectory);
   const path = pathIn(dataDirectory);
   const text = await readOrCreate(path, () => {
     if (!create) throw new DataDirectoryError(`${path} is gone while the service runs: put it back; a restart makes new keys, and all tokens become invalid`);
@@ -86,8 +105,8 @@ export async function loadSigningKeys(dataDirectory: string, { create = true } =
     return [first, ...others];
   } catch {
     // The original error isn't passed on, because its message might quote a private key.
-    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${MIN_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
-    throw new DataDirectoryError(message);
+    const remedy = create ? 'Put the keys back, or remove the file to get a new one.' : 'Put the keys back.';
+    throw new DataDirectoryError(`${path} must be a JSON array of private RSA keys (JWK) of ${MIN_MODULUS_BITS} bits or more. ${remedy}`);
   }
 }
 
