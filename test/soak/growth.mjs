@@ -22,22 +22,23 @@ export function medians(points) {
 
 /**
  * Compares the last quarter of a run with the second, as a row of a table: `flat` or `grew`, or `unknown` if a quarter
- * has no value. The ratio of a latency is divided by that of its control before it is judged; it is `unknown` if the
- * control changed by more than a quarter. The row of a control has no verdict.
+ * has no value. Latencies are compared by their medians, the others by their means. The ratio of a latency is divided
+ * by that of its control before it is judged; it is `unknown` if the control changed by more than a quarter. The row of
+ * a control has no verdict.
  *
  * @param {object} curve
  * @param {string} curve.name
  * @param {string} curve.unit
  * @param {[seconds: number, value: number][]} curve.points the points of the curve; of a latency, its medians
- * @param {[seconds: number, milliseconds: number][]} [curve.all] each latency
+ * @param {[seconds: number, milliseconds: number][]} [curve.all] each latency, if the curve is one of latencies
  * @param {[seconds: number, milliseconds: number][]} [curve.control] each latency of the control in the same run
  * @param {boolean} [curve.isControl]
  * @param {number} seconds how long the run was
  * @param {number} mostGrowth the highest ratio that counts as flat
  */
-export function growthOf({ name, unit, points, all = points, control, isControl = false }, seconds, mostGrowth) {
-  const quarters = quartersOf(all, seconds);
-  const [second, last] = quarters.map(median);
+export function growthOf({ name, unit, points, all, control, isControl = false }, seconds, mostGrowth) {
+  const quarters = quartersOf(all ?? points, seconds);
+  const [second, last] = quarters.map(all ? median : mean);
   const ratio = last / second;
   const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
   const row = { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2) };
@@ -50,6 +51,9 @@ export function growthOf({ name, unit, points, all = points, control, isControl 
   const isComparable = change <= MOST_CHANGE && change >= 1 / MOST_CHANGE;
   return { ...row, 'beside the control': growth.toFixed(2), '': isComparable ? trendOf(growth, quarters, mostGrowth) : 'unknown' };
 }
+
+/** Memory and descriptors vary between few usual values, so that their median may jump. */
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** The values in the second and in the last quarter. */
 const quartersOf = (points, seconds) =>

@@ -15,6 +15,7 @@ it.each<[string, 'latency' | 'memory', (second: number) => number, string]>([
   ['steady memory is flat', 'memory', () => 120, 'flat'],
   ['memory that rises all the time grew', 'memory', (second) => 120 + second / 30, 'grew'],
   ['memory that is higher for some minutes grew', 'memory', (second) => (isSlow(second) ? 140 : 120), 'grew'],
+  ['memory with two usual values is flat, even if their median jumps', 'memory', (second) => (second % 20 < (second < 450 ? 9 : 11) ? 130 : 120), 'flat'],
 ])('%s', (name, kind, valueAt, trend) => {
   const all = curveOf(valueAt);
   const curve = kind === 'latency' ? latency(all) : { name, unit: 'MiB', points: all };

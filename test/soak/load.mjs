@@ -19,6 +19,7 @@ const CONTROLS = ['control read', 'control fetch', 'control write'];
 const CONTROL_SHARE = 0.05;
 const LEAST_CONTROL_RATE = 5;
 
+/** How many of 1,000 requests are of each kind. */
 const MIX = {
   json: 498,
   file: 150,
@@ -55,6 +56,7 @@ export class MixedLoad {
   #controlAgent = new ListeningAgent({ keepAlive: true });
   #known = [];
   #removable = [];
+  #rotation = new Rotation(MIX);
   #uploads = 0;
   #inFlight = new Set();
   #users = [];
@@ -130,7 +132,7 @@ export class MixedLoad {
 
   #sendSome(dueAt) {
     this.sent += 1;
-    this.#send(this.#someKind(), dueAt);
+    this.#send(this.#rotation.next(), dueAt);
   }
 
   #send(kind, dueAt) {
@@ -148,11 +150,6 @@ export class MixedLoad {
     this.#inFlight.add(work);
   }
 
-  #someKind() {
-    let left = this.#random.below(1_000);
-    for (const [kind, share] of Object.entries(MIX)) if ((left -= share) < 0) return kind;
-    return 'json';
-  }
 
   async #perform(kind) {
     switch (kind) {
@@ -266,6 +263,30 @@ class Schedule {
   /** Yields the due times that have passed since the last call. */
   *due() {
     for (const now = performance.now(); this.#next <= now; this.#next += this.#interval) yield this.#next;
+  }
+}
+
+/**
+ * Names kinds in turn, each as often as its weight says and at even distances. If rare kinds came at random, a quarter
+ * with more pages of uploads would have more connections to the store.
+ */
+class Rotation {
+  #kinds;
+  #total = 0;
+
+  constructor(weights) {
+    this.#kinds = Object.entries(weights).map(([kind, weight]) => ({ kind, weight, credit: 0 }));
+    for (const { weight } of this.#kinds) this.#total += weight;
+  }
+
+  next() {
+    let richest;
+    for (const each of this.#kinds) {
+      each.credit += each.weight;
+      if (!richest || each.credit > richest.credit) richest = each;
+    }
+    richest.credit -= this.#total;
+    return richest.kind;
   }
 }
 

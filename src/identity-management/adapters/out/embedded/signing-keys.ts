@@ -23,7 +23,7 @@ export interface SigningKey {
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
-/** How long the keys from before are used at once although the disk doesn't tell whether there are others. */
+/** How long to wait for the disk. Then the keys from before are used. */
 const MAX_WAIT_MS = 250;
 
 /** The signing keys of a running service, which are read again when their file has been replaced. */
