@@ -1,16 +1,13 @@
 import { execFile } from 'node:child_process';
 import { access, readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parseKeycloakSetupEnvironment } from '../../src/configuration/commands.js';
 import { parseEnvironment } from '../../src/configuration/service.js';
 import { startService } from '../support/service.js';
+import { parseYaml } from '../support/yaml.js';
 
 const run = promisify(execFile);
-
-// The YAML parser of @nestjs/swagger.
-const { load } = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'))('js-yaml') as { load: (text: string) => unknown };
 
 interface Service {
   readonly extends?: { readonly file: string; readonly service: string };
@@ -44,7 +41,7 @@ const OF_AWS_SDK = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'];
 
 /** Reads a file with the services that it extends. The paths of both files are relative to the same directory. */
 async function compose(file: string): Promise<ComposeFile> {
-  const read = load(await readFile(file, 'utf8')) as ComposeFile;
+  const read = parseYaml(await readFile(file, 'utf8')) as ComposeFile;
   const services = await Promise.all(
     Object.entries(read.services).map(async ([name, service]): Promise<[string, Service]> => {
       if (!service.extends) return [name, service];

@@ -1,11 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { beforeAll, describe, expect, it } from 'vitest';
-
-const CHART = 'deploy/helm/load-data-service';
-
-// The YAML parser of @nestjs/swagger.
-const { load } = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'))('js-yaml') as { load: (text: string) => unknown };
+import { CHART } from '../support/helm-chart.js';
+import { parseYaml } from '../support/yaml.js';
 
 interface Values {
   readonly resources: { readonly requests: { readonly memory: string }; readonly limits: { readonly memory: string } };
@@ -23,7 +19,7 @@ describe("the memory of a pod in the Helm chart's README", () => {
   beforeAll(async () => {
     [, table = ''] = (await readFile(`${CHART}/README.md`, 'utf8')).split('\n## Memory\n');
     parts = [...table.matchAll(/^\| (\d+) \| (.*?) \|/gm)].map(([, mebibytes, use = '']) => [Number(mebibytes), use]);
-    ({ resources } = load(await readFile(`${CHART}/values.yaml`, 'utf8')) as Values);
+    ({ resources } = parseYaml(await readFile(`${CHART}/values.yaml`, 'utf8')) as Values);
   });
 
   const sumOf = (added: typeof parts) => added.reduce((total, [part]) => total + part, 0);

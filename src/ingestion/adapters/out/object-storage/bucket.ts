@@ -121,9 +121,8 @@ export abstract class Bucket {
 
   /**
    * Like `list`, but leaves out the objects whose keys are `after` or precede it in byte order, without requesting
-   * their names. Sends no request before the result is iterated, which it may never be. Returns undefined if the store
-   * can only list by prefix, as this default implementation does. To list the names of a time span (`listNamed`) may
-   * then take dozens of requests.
+   * their names. Returns undefined if the store can only list by prefix, as this default implementation does. To list
+   * the names of a time span (`listNamed`) may then take dozens of requests.
    */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;

@@ -15,6 +15,12 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
+/**
+ * Rounds the end of a span of time up to a multiple of 16 ** 6 ms (4.7 hours), so that fewer listings are needed if the
+ * store lists by prefix only.
+ */
+const wideEnd = (time: number): number => Math.ceil(time / 16 ** 6) * 16 ** 6;
+
 /** Whether a day's segments are so few and short (64 segments, 4 MiB in all) that all of them may be read. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
@@ -42,8 +48,7 @@ export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day
   // multiples of powers of 16 ms, the span needs fewer prefixes. It begins 66 s earlier at most, so still after the
   // day.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
-  const end = Math.ceil((bucket.storeTime + HOUR_MS) / 16 ** 6) * 16 ** 6;
-  const segments = await listNamed(bucket, prefix, begin, end);
+  const segments = await listNamed(bucket, prefix, begin, wideEnd(bucket.storeTime + HOUR_MS));
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
@@ -60,10 +65,8 @@ export async function laterSegments(bucket: Bucket, day: Day): Promise<(key: str
   const { storeTime } = bucket;
   const end = endOf(day) + DAY_GRACE_MS;
   if (storeTime > end) return () => false;
-  // Machines whose clocks are ahead may already have given later times. The end is rounded up, so that fewer listings
-  // are needed if the store lists by prefix only.
-  const wide = Math.ceil(end / 16 ** 6) * 16 ** 6;
-  const ahead = await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => listNamed(bucket, prefix, storeTime, wide)));
+  // Machines whose clocks are ahead may already have given later times.
+  const ahead = await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => listNamed(bucket, prefix, storeTime, wideEnd(end))));
   const known = new Set(ahead.flat().map(({ key }) => key));
   return (key) => {
     const { origin, time } = parseName(day, key);
