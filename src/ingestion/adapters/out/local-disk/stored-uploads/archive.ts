@@ -14,6 +14,7 @@ import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads } from './removal.js';
 import { removedUpload, type RemovedUpload } from './removal-list.js';
 import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
+import { ChunkBuffer } from './chunk-buffer.js';
 import { CustomerLines, idOf } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
@@ -305,8 +306,9 @@ export class Archive {
 
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const wanted = customerId === undefined ? undefined : new CustomerLines(kindOf(path), customerId);
+  const buffer = new ChunkBuffer();
   for (let end = segment.length; end > 0; ) {
-    const { begin, lines } = await segment.linesBefore(end, undefined, wanted);
+    const { begin, lines } = await segment.linesBefore(end, undefined, buffer, wanted);
     for (const { bytes } of lines) if (!wanted || (await wanted.has(bytes))) yield bytes;
     end = begin;
   }

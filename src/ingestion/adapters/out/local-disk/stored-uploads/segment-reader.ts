@@ -3,6 +3,7 @@ import type { LineMemory } from '../../../../application/ports/stored-uploads.po
 import { NEWLINE, type RawLine, rawLines } from '../../../../application/raw-lines.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
+import { ChunkBuffer } from './chunk-buffer.js';
 import { type CustomerLines, headOf } from './line-head.js';
 import { LineTimes } from './line-times.js';
 
@@ -104,13 +105,14 @@ export class SegmentReader {
    * Reads the last lines before `end`, which must be the beginning of a line or the segment's end.
    *
    * @param chunkBytes about how many bytes to read; more if the last line is longer.
+   * @param buffer where to read the bytes of the lines, which are valid until it is used again.
    * @param wanted if given, most lines of other customers are left out, but never the first line of the chunk.
    */
-  async linesBefore(end: number, chunkBytes = CHUNK_BYTES, wanted?: CustomerLines): Promise<SegmentChunk> {
+  async linesBefore(end: number, chunkBytes = CHUNK_BYTES, buffer = new ChunkBuffer(), wanted?: CustomerLines): Promise<SegmentChunk> {
     let from = end;
     for (let size = chunkBytes; size <= CHUNK_BYTES; size *= 2) {
       from = Math.max(0, end - size);
-      const bytes = await this.read(from, end);
+      const bytes = await this.read(from, end, buffer);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
       // Without a newline before its last byte, the chunk is only the end of a line.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
@@ -198,8 +200,8 @@ export class SegmentReader {
     this.heldBytes = 0;
   }
 
-  async read(from: number, to: number): Promise<Buffer> {
-    const bytes = Buffer.allocUnsafe(to - from);
+  async read(from: number, to: number, buffer?: ChunkBuffer): Promise<Buffer> {
+    const bytes = buffer?.take(to - from) ?? Buffer.allocUnsafe(to - from);
     return bytes.subarray(0, await this.file.read(bytes, from));
   }
 

@@ -3,6 +3,7 @@ import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../a
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
+import { ChunkBuffer } from './chunk-buffer.js';
 import { CustomerLines, headOf, type LineHead } from './line-head.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
@@ -53,6 +54,7 @@ export class UploadList {
   private lineBytes = 0;
   private bytesRead = 0;
   private opened = 0;
+  private readonly buffer = new ChunkBuffer();
   private readonly seen = { lines: 0, bytes: 0 };
 
   constructor(
@@ -169,7 +171,7 @@ export class UploadList {
       return;
     }
     const { wanted, disorderMs } = reader;
-    const { begin, lines } = await segment.linesBefore(reader.end, chunkBytes, wanted);
+    const { begin, lines } = await segment.linesBefore(reader.end, chunkBytes, this.buffer, wanted);
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     this.seen.lines += lines.length;
