@@ -1,17 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { DUCKDB_ENVIRONMENT, isDuckDbAvailable } from '../servers/duckdb.mjs';
+import { isVersitygwAvailable, startVersitygw } from '../servers/versitygw.mjs';
 import { POLARS } from '../servers/python-packages.mjs';
 import { Load } from '../support/load.js';
-import { Workspace } from '../support/process.js';
+import { type Variables, Workspace } from '../support/process.js';
 
 const REMOVALS = 40;
 const CUSTOMERS = ['c0', 'c1', 'c2', 'c3', 'c4'];
 const ROUNDS = 4;
+const BUCKET = 'load-data';
+/** What readers of a bucket report of a segment that a removal made shorter, or otherwise replaced. */
+const REWRITTEN = /\b416\b|Range Not Satisfiable|ETag/;
 const WATCHER = new URL('../servers/watch-uploads.py', import.meta.url).pathname;
 
 interface Watched {
@@ -42,6 +47,13 @@ describe.runIf(isDuckDbAvailable())('DuckDB, by the query of docs/growth-and-quo
   });
 });
 
+/** A store of the service, and how a reader finds it. */
+interface Store {
+  readonly variables: Variables;
+  readonly directory: string;
+  readonly url: string;
+}
+
 describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, in a loop', () => {
   let workspace: Workspace;
   beforeEach(async () => {
@@ -49,13 +61,14 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
   });
   afterEach(() => workspace.dispose());
 
-  it('see each upload whole or not at all, and never fail, while others are stored and removed, one by one and all of a segment', async () => {
-    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+  /** Stores and removes uploads, one by one and all of a segment, while both query the store. @returns what they saw. */
+  async function watchRemovals({ variables, directory, url }: Store, clients: number): Promise<Watched> {
+    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent', ...variables });
     const headers = { Authorization: `Bearer ${(await workspace.token()).stdout.trim()}` };
-    // Few, so that the queries get a core too.
-    const load = new Load(origin, 2);
+    const load = new Load(origin, clients);
     await load.reached(REMOVALS * 2);
-    const watcher = spawn('python3', [WATCHER, workspace.data], { env: { ...process.env, ...DUCKDB_ENVIRONMENT, PYTHONPATH: `${DUCKDB_ENVIRONMENT.PYTHONPATH}:${POLARS.path}` }, stdio: ['pipe', 'pipe', 'inherit'] });
+    const environment = { ...process.env, ...variables, ...DUCKDB_ENVIRONMENT, PYTHONPATH: `${DUCKDB_ENVIRONMENT.PYTHONPATH}:${POLARS.path}` };
+    const watcher = spawn('python3', [WATCHER, directory, url], { env: environment, stdio: ['pipe', 'pipe', 'inherit'] });
     const lines = createInterface({ input: watcher.stdout })[Symbol.asyncIterator]();
     await lines.next();
 
@@ -78,12 +91,31 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
     await once(watcher, 'exit');
     await program.end('SIGTERM');
     await load.ended();
+    return JSON.parse(value) as Watched;
+  }
 
-    const { queries, ...wrong } = JSON.parse(value) as Watched;
-    expect(wrong).toEqual({ errors: [], not_found: [], doubled: [], without_bytes: [] });
+  const whole = { errors: [], not_found: [], doubled: [], without_bytes: [] };
+
+  it('see each upload on a local disk whole or not at all, and never fail', async () => {
+    // Few clients, so that the queries get a core too.
+    const { queries, ...wrong } = await watchRemovals({ variables: {}, directory: workspace.data, url: workspace.data }, 2);
+    expect(wrong).toEqual(whole);
     expect(queries).toBeGreaterThan(6);
     const segments = new DataDirectoryView(workspace.data);
     const sizes = await Promise.all((await segments.files('uploads')).map(async (path) => (await stat(segments.at(path))).size));
     expect(sizes.filter((size) => size === 0).length).toBeGreaterThan(ROUNDS);
+  }, 240_000);
+
+  it.runIf(isVersitygwAvailable())('see each upload in a bucket whole or not at all, and fail only if a segment was rewritten since it was listed', async () => {
+    const server = await startVersitygw();
+    try {
+      await server.createBucket(BUCKET);
+      const variables = { FILE_STORAGE: 's3', ...server.environment(BUCKET) };
+      const { queries, errors, ...wrong } = await watchRemovals({ variables, directory: join(server.directory, BUCKET), url: `s3://${BUCKET}` }, 1);
+      expect({ ...wrong, errors: errors.filter((error) => !REWRITTEN.test(error)) }).toEqual(whole);
+      expect(queries).toBeGreaterThan(6);
+    } finally {
+      await server.stop();
+    }
   }, 240_000);
 });

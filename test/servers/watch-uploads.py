@@ -1,6 +1,7 @@
 """Queries a store with DuckDB and Polars in turns until standard input ends, and prints what was wrong as JSON.
 
-Arguments: the store's directory. Each line of standard input is the id of an upload that must be in every query from then
+Arguments: the store's directory; and the URL of its bucket, to query the bucket instead, with the service's variables for
+S3. Each line of standard input is the id of an upload that must be in every query from then
 on. A line is wrong if its bytes are missing or too short, unless a later query doesn't have it any more: its upload was
 removed after the query.
 """
@@ -14,7 +15,7 @@ import threading
 import duckdb
 import polars as pl
 
-root = sys.argv[1]
+directory, root = sys.argv[1], sys.argv[-1]
 QUERY = f"""
     select upload_id, content_path, content_size from read_json('{root}/uploads/kind=*/date=*/*.ndjson',
       format='newline_delimited', hive_partitioning=true, ignore_errors=true, maximum_object_size=67108864,
@@ -34,7 +35,7 @@ def read_expected():
 
 def is_whole(path, size):
     try:
-        return os.path.getsize(os.path.join(root, path)) == size
+        return os.path.getsize(os.path.join(directory, path)) == size
     except FileNotFoundError:
         return False
 
@@ -44,12 +45,19 @@ def with_duckdb():
 
 
 def with_polars():
-    lines = pl.scan_lines(f"{root}/uploads/kind=*/date=*/*.ndjson").filter(pl.col("line").str.ends_with("}"))
+    lines = pl.scan_lines(f"{root}/uploads/kind=*/date=*/*.ndjson", storage_options=options).filter(pl.col("line").str.ends_with("}"))
     return lines.select(pl.col("line").str.json_decode(LINE).struct.unnest()).collect().rows()
 
 
 threading.Thread(target=read_expected, daemon=True).start()
 connection = duckdb.connect()
+options = None
+if root.startswith("s3://"):
+    endpoint, region, key, secret = (os.environ[name] for name in ("S3_ENDPOINT", "S3_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    options = {"aws_endpoint_url": endpoint, "aws_region": region, "aws_access_key_id": key, "aws_secret_access_key": secret, "aws_allow_http": "true"}
+    connection.execute("load httpfs")
+    connection.execute(f"""create secret (type s3, key_id '{key}', secret '{secret}', region '{region}',
+        endpoint '{endpoint.removeprefix("http://")}', url_style 'path', use_ssl false)""")
 readers = itertools.cycle([with_duckdb, with_polars])
 result = {"queries": 0, "errors": [], "not_found": [], "doubled": [], "without_bytes": []}
 suspects = {}
