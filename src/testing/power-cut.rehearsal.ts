@@ -17,11 +17,15 @@ const MAX_CALLERS = 12;
  * cut comes during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
+const CUSTOMERS = ['c0', 'c1', 'c2', 'c3'] as const;
+const SHARE_OF_ERASURES = 0.1;
 
 export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
   readonly removed: number;
+  /** The number of completed removals of all uploads of a customer. */
+  readonly erasures: number;
   readonly refused: number;
   /**
    * One sentence for each acknowledged upload whose index line is missing or changed. The line may be missing once the
@@ -71,6 +75,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
     cuts,
     acknowledged: ledger.acknowledged.size,
     removed: ledger.removed.size,
+    erasures: ledger.erasures,
     refused: ledger.refused.size,
     delivered: receiver.delivered,
     deliveredAgain: receiver.deliveredAgain,
@@ -91,18 +96,20 @@ async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receive
   const shareOfRemovals = random.pick([0, 0, 0.1, 0.4]);
   const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MAX_CALLERS) }, async () => {
     for (;;) {
-      if (random.chance(shareOfRemovals)) await ledger.remove(storage, random);
-      else await ledger.enter(storage, someDraft(random, shareOfFiles));
+      const customerId = random.pick(CUSTOMERS);
+      if (!random.chance(shareOfRemovals)) await ledger.enter(storage, someDraft(random, customerId, shareOfFiles), customerId);
+      else if (random.chance(SHARE_OF_ERASURES)) await ledger.erase(storage, customerId);
+      else await ledger.remove(storage, random);
     }
   });
   const receiving = receiver.receive(storage.eventOutbox, random, ledger, disk.failureRate === 0);
   return Promise.race([...callers, receiving]);
 }
 
-function someDraft(random: Random, shareOfFiles: number): UploadDraft {
+function someDraft(random: Random, customerId: string, shareOfFiles: number): UploadDraft {
   const draft = anUploadDraft().with({
     kind: random.pick(['historical', 'nowcast']),
-    customerId: `c${random.below(4)}`,
+    customerId,
     receivedAt: new Date(Date.UTC(2026, 0, 1 + random.below(2))),
     additionalData: random.pick([null, 'x'.repeat(random.below(2_000))]),
   });
@@ -114,8 +121,16 @@ class Ledger {
   readonly acknowledged = new Map<string, string>();
   /** The ids of failed uploads, without those whose index line may remain (`LineMayRemainError`). */
   readonly refused = new Set<string>();
-  /** The ids of uploads whose removal has begun. Until it is acknowledged, a boot may find the upload or not. */
+  /**
+   * The ids of uploads whose removal has begun, or which were being stored while their customer was erased. Until the
+   * removal is acknowledged, a boot may find the upload or not.
+   */
   readonly removing = new Set<string>();
+  private readonly customers = new Map<string, string>();
+  private readonly storing = new Set<string>();
+  /** The customers of the erasures in progress, as often as they are being erased. */
+  private readonly erasing: string[] = [];
+  erasures = 0;
   private changed = (): void => undefined;
   private change = this.nextChange();
   readonly removed = new Set<string>();
@@ -124,12 +139,34 @@ class Ledger {
     await this.change;
   }
 
-  async enter(storage: LocalDiskFileStorage, draft: UploadDraft): Promise<void> {
+  async enter(storage: LocalDiskFileStorage, draft: UploadDraft, customerId: string): Promise<void> {
+    const { uploadId } = draft;
+    this.customers.set(uploadId, customerId);
+    this.storing.add(uploadId);
+    if (this.erasing.includes(customerId)) this.removing.add(uploadId);
     try {
-      this.acknowledged.set(draft.uploadId, indexLine(await storeUpload(storage, draft)));
+      this.acknowledged.set(uploadId, indexLine(await storeUpload(storage, draft)));
     } catch (error) {
-      if (!(error instanceof Error && error.cause instanceof LineMayRemainError)) this.refused.add(draft.uploadId);
+      if (!(error instanceof Error && error.cause instanceof LineMayRemainError)) this.refused.add(uploadId);
     }
+    this.storing.delete(uploadId);
+    this.tellChange();
+  }
+
+  /** Removes all uploads of a customer. Those that were acknowledged before must then be gone. */
+  async erase(storage: LocalDiskFileStorage, customerId: string): Promise<void> {
+    const ofCustomer = (ids: Iterable<string>): string[] => [...ids].filter((id) => this.customers.get(id) === customerId);
+    const before = ofCustomer(this.acknowledged.keys());
+    for (const id of [...before, ...ofCustomer(this.storing)]) this.removing.add(id);
+    this.erasing.push(customerId);
+    try {
+      await storage.storedUploads.removeAll({ customerId });
+      for (const id of before) this.removed.add(id);
+      this.erasures += 1;
+    } catch {
+      // As with `remove`, each upload must then be complete or completely gone after the next boot.
+    }
+    this.erasing.splice(this.erasing.indexOf(customerId), 1);
     this.tellChange();
   }
 
@@ -204,9 +241,9 @@ class Receiver {
     }
   }
 
-  findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
+  findings(segments: readonly (readonly string[])[], { acknowledged, removing, removed, refused }: Ledger): string[] {
     const shown = new Set(segments.flat());
-    const gone = [...removing].filter((id) => removed.has(id) || !shown.has(id));
+    const gone = [...removing].filter((id) => acknowledged.has(id) && (removed.has(id) || !shown.has(id)));
     const disordered = segments.flatMap((ids) => ids.filter((id, index) => index > 0 && this.order(id) < this.order(ids[index - 1] ?? '')));
     return [
       ...[...shown].filter((id) => !this.firstDelivered.has(id)).map((id) => `${id} was not delivered`),

@@ -1,5 +1,7 @@
 import { parseJson } from '../../../../common/text.js';
 import { hasCode } from './disk-error.js';
+import type { Disk } from './disk.js';
+import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /**
  * The JSON value that is the target of a symbolic link; undefined if there is no link, or its target isn't JSON.
@@ -15,4 +17,21 @@ export async function jsonOfLink(target: Promise<string>): Promise<unknown> {
     if (hasCode(error, 'EINVAL', 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
   }
+}
+
+/**
+ * Replaces or creates a symbolic link whose target is JSON, atomically. Doesn't sync. A crash or an error may leave the new
+ * link under an unfinished name, which the next call for the same path replaces.
+ *
+ * @param path absolute path of the link.
+ */
+export async function replaceLink(disk: Disk, path: string, value: object): Promise<void> {
+  const unfinished = `${path}${UNFINISHED_EXTENSION}`;
+  const link = (): Promise<void> => disk.link(JSON.stringify(value), unfinished);
+  await link().catch(async (error: unknown) => {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    await disk.remove(unfinished);
+    await link();
+  });
+  await disk.rename(unfinished, path);
 }

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
-import { v7 as uuidV7 } from 'uuid';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../domain/layout-names.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { jsonOfLink } from './link-json.js';
+import { jsonOfLink, replaceLink } from './link-json.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A lower bound for the position of an index line: the line begins at this position or later. */
@@ -78,14 +77,12 @@ export class PendingMarkers {
   }
 
   /**
-   * Replaces the marker with this id, if there is one, by a rename. Resolves when the new marker is durable. A crash or
-   * an error may leave the new marker under another name.
+   * Replaces the marker with this id, if there is one. Resolves when the new marker is durable. A crash or an error may
+   * leave an unfinished marker, which recovery removes.
    */
   async replace(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
-    const replacement = this.path(uuidV7());
-    await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
-    await this.disk.rename(replacement, this.path(id));
+    await this.directories.within(this.directory, () => replaceLink(this.disk, this.path(id), marker));
     await this.directories.sync(this.directory);
   }
 

@@ -6,11 +6,12 @@ const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
 describe('after a power cut that loses unsynced data', () => {
   it('every acknowledged upload is stored, every removed one is gone, the events of both are delivered, and no upload is stored in part', async () => {
     const findings: string[] = [];
-    let [acknowledged, removed, delivered, deliveredAgain] = [0, 0, 0, 0];
+    let [acknowledged, removed, erasures, delivered, deliveredAgain] = [0, 0, 0, 0, 0];
     for (const seed of SEEDS) {
       const report = await rehearsePowerCut(seed);
       acknowledged += report.acknowledged;
       removed += report.removed;
+      erasures += report.erasures;
       delivered += report.delivered;
       deliveredAgain += report.deliveredAgain;
       findings.push(...[...report.lost, ...report.halfShown, ...report.eventErrors].map((finding) => `seed ${seed}: ${finding}`));
@@ -18,6 +19,7 @@ describe('after a power cut that loses unsynced data', () => {
     expect(findings).toEqual([]);
     expect(acknowledged).toBeGreaterThan(1_000);
     expect(removed).toBeGreaterThan(30);
+    expect(erasures).toBeGreaterThan(10);
     expect(delivered).toBeGreaterThan(acknowledged);
     expect(deliveredAgain).toBeGreaterThan(0);
   });

@@ -376,6 +376,16 @@ describe('recovery', () => {
     ]);
   });
 
+  it('removes a marker that a crash left unfinished, but not a directory with such a name', async () => {
+    await storage.close();
+    const id = '0197d0a0-0000-7000-8000-000000000001';
+    await symlink(JSON.stringify({ segment: `uploads/kind=historical/date=2026-01-01/${id}.ndjson` }), view.at(`pending/${id}.unfinished`));
+    await mkdir(view.at('pending/directory.unfinished'));
+    await open();
+    expect(await readdir(view.at('pending'))).toEqual(['directory.unfinished']);
+    expect(warnings).toEqual([`${view.at('pending/directory.unfinished')} is not a regular file. It is left alone.`]);
+  });
+
   it('leaves a name in pending that is not UTF-8, and logs a warning', async () => {
     await storage.close();
     const name = Buffer.from([0x66, 0xff]);

@@ -13,7 +13,7 @@ import { repairSegment } from './segment-repair.js';
 import { pathOfCopied, type StoreDirectory } from './store-directory.js';
 import { removeEmptied } from './stored-uploads/emptied-segments.js';
 import { completeRemovals } from './stored-uploads/removal.js';
-import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
+import { REMOVAL_EXTENSION, UNFINISHED_REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
@@ -33,7 +33,12 @@ export async function recover(store: StoreDirectory): Promise<void> {
   const emptied: string[] = [];
   const ids = await markers.ids();
   for (const id of ids) {
-    if (id.endsWith(REMOVAL_EXTENSION) || id.endsWith(UNFINISHED_EXTENSION)) continue;
+    if (id.endsWith(REMOVAL_EXTENSION) || id.endsWith(UNFINISHED_REMOVAL_EXTENSION)) continue;
+    if (id.endsWith(UNFINISHED_EXTENSION)) {
+      const path = store.at('pending', id);
+      await unlessForeign(store, () => disk.remove(path).catch(asNotAFile(path)));
+      continue;
+    }
     if (id.endsWith(JOURNAL_EXTENSION)) {
       journals.push(`pending/${id}`);
       continue;

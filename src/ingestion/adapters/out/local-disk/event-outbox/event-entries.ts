@@ -7,7 +7,7 @@ import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-nam
 import { hasCode } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
-import { jsonOfLink } from '../link-json.js';
+import { jsonOfLink, replaceLink } from '../link-json.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
@@ -147,15 +147,7 @@ export class EventEntries {
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
-    const replacement = join(this.path, `${id}${UNFINISHED_EXTENSION}`);
-    const link = (): Promise<void> => this.disk.link(JSON.stringify(entry), replacement);
-    await link().catch(async (error: unknown) => {
-      // An earlier attempt, which failed or was cut short by a crash, has left its unfinished link.
-      if (!hasCode(error, 'EEXIST')) throw error;
-      await this.disk.remove(replacement);
-      await link();
-    });
-    await this.disk.rename(replacement, join(this.path, id));
+    await replaceLink(this.disk, join(this.path, id), entry);
   }
 
   /** Removes an entry, and its file of removed uploads if there is one. Does nothing if the outbox was never opened. */

@@ -4,8 +4,10 @@ import { NEWLINE, rawLines } from '../../../../application/raw-lines.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
 import { hasValidTime, type Upload } from '../../../../domain/upload.js';
+import { UNFINISHED_EXTENSION } from '../whole-file.js';
 
 export const REMOVAL_EXTENSION = '.removal';
+export const UNFINISHED_REMOVAL_EXTENSION = `${REMOVAL_EXTENSION}${UNFINISHED_EXTENSION}`;
 const UPLOADS_AT_ONCE = 1_000;
 
 export interface RemovedUpload {

@@ -8,9 +8,9 @@ import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
-import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
+import { writeWhole } from '../whole-file.js';
 import { markEmptied } from './emptied-segments.js';
-import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
+import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload, UNFINISHED_REMOVAL_EXTENSION } from './removal-list.js';
 import { idOf } from './line-head.js';
 import type { ResumedRemovals } from './resumed-removals.js';
 
@@ -64,7 +64,7 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
     const path = store.at('pending', name);
     let list: RemovalList | undefined;
     try {
-      if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path).catch(asNotAFile(path));
+      if (name.endsWith(UNFINISHED_REMOVAL_EXTENSION)) await store.disk.remove(path).catch(asNotAFile(path));
       if (!name.endsWith(REMOVAL_EXTENSION)) continue;
       list = await readList(store, path, links);
       await complete(store, path, list);

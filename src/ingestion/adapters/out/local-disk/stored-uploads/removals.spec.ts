@@ -429,7 +429,7 @@ describe('after a disk has failed once', () => {
 
   it('removes uploads again after an upload that could be neither stored nor undone, and drops that upload', async () => {
     const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
-    failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/][^.]+$/, Infinity);
+    failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/][^.]+([.]unfinished)?$/, Infinity);
     await expect(storage.store(anUploadDraft().file('failed').build())).rejects.toMatchObject({ kind: 'storage-failure' });
     expect(await view.contentPaths()).toHaveLength(2);
     await expect(remove(removed.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
