@@ -1,9 +1,11 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readdir, symlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fillStore } from './finding/filled-store.mjs';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { Services, withServices } from './support/service.mjs';
@@ -18,6 +20,11 @@ const SECONDS = 4;
 /** The pause of a connection between uploads. All connections together then send about 1,000 uploads a second. */
 const PAUSE_MS = 30;
 const CATCHING_UP_MS = 3_000;
+const DAY_UPLOADS = 1_000_000;
+const DAY_SECONDS = 24 * 60 * 60;
+const BOOTS = 5;
+/** How long a service has been ready when its memory is measured. */
+const SETTLED_MS = 5_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
 const { signal } = new AbortController();
@@ -102,7 +109,66 @@ async function measureUploads(services) {
   return [{ title: 'small uploads whose events are delivered', figure, goal: '>= 0.97', ok: median(ratios) >= 0.97 }];
 }
 
-const PARTS = { backlog: measureBacklog, uploads: measureUploads };
+/**
+ * Compares the start and the memory of a service whose receiver was down for a day of 1,000,000 uploads with those of a
+ * service on the same store without events. Then measures the rate at which the events of the day are delivered.
+ */
+async function measureDay(services) {
+  const progress = new Progress();
+  await fillStore(services.data, { uploads: DAY_UPLOADS, days: 1 });
+  const receiver = await startReceiver(services, 'refusing');
+  const webhook = { EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET };
+  const none = { millis: [], bytes: [] };
+  const waiting = { millis: [], bytes: [] };
+  const boot = async ({ millis, bytes }, variables) => {
+    const began = performance.now();
+    const service = await services.start(variables);
+    millis.push(performance.now() - began);
+    await delay(SETTLED_MS);
+    const meter = new MemoryMeter(service.child.pid);
+    await meter.begin();
+    bytes.push(await meter.now());
+    return { service, meter };
+  };
+  const show = (number, what) => { progress.show(`start ${number} of ${BOOTS} ${what}`); };
+  for (let number = 1; number <= BOOTS; number++) {
+    show(number, 'without events');
+    await (await boot(none, {})).service.end('SIGTERM');
+  }
+  await addEvents(services.data);
+  for (let number = 1; number < BOOTS; number++) {
+    show(number, 'with a day of events');
+    await (await boot(waiting, webhook)).service.end('SIGTERM');
+  }
+  const { meter } = await boot(waiting, webhook);
+  receiver.accept();
+  while (receiver.taken === 0) await delay(10);
+  const [began, before] = [performance.now(), receiver.taken];
+  while (receiver.taken < DAY_UPLOADS) {
+    progress.show(`delivering a day: ${receiver.taken} of ${DAY_UPLOADS} events`);
+    await delay(100);
+  }
+  const rate = ((receiver.taken - before) * 1000) / (performance.now() - began);
+  const { growth } = await meter.read();
+  progress.clear();
+  const more = Math.round((median(waiting.bytes) - median(none.bytes)) / MIB);
+  const arriving = DAY_UPLOADS / DAY_SECONDS;
+  return [
+    { title: 'start with a day of events, compared with none', figure: `${Math.round(median(waiting.millis))} ms, ${Math.round(median(none.millis))} ms`, goal: '<= 100 ms more', ok: median(waiting.millis) - median(none.millis) <= 100 },
+    { title: 'memory after the start', figure: `${more} MiB more`, goal: '< 20 MiB more', ok: more < 20 },
+    { title: `a day of ${DAY_UPLOADS} events is delivered`, figure: `${Math.round(rate)}/s, ${Math.round(rate / arriving)} times as fast as they came`, goal: '>= 5 times', ok: rate >= 5 * arriving },
+    { title: 'growth of memory meanwhile', figure: `${Math.round(growth / MIB)} MiB`, goal: '< 50 MiB', ok: growth < 50 * MIB },
+  ];
+}
+
+/** Makes all events of a store wait, as if they had never been delivered. */
+async function addEvents(data) {
+  const segments = (await readdir(join(data, 'uploads'), { recursive: true })).filter((name) => name.endsWith('.ndjson'));
+  await mkdir(join(data, 'events'));
+  for (const name of segments) await symlink(JSON.stringify({ lines: `uploads/${name}`, offset: 0 }), join(data, 'events', basename(name, '.ndjson')));
+}
+
+const PARTS = { backlog: measureBacklog, uploads: measureUploads, day: measureDay };
 
 /** Measures how the service delivers events to a webhook, which runs on this machine. */
 export default async function telling(parameters) {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { setImmediate as nextIteration, setTimeout as delay } from 'node:timers/promises';
@@ -14,7 +15,7 @@ const SWEEP_INTERVAL_MS = 50;
  */
 const QUIET_MS = 1_000;
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** During an iteration of the event loop that is shorter than this, hardly any connection arrives. */
+/** The longest iteration of the event loop that ends the wait for connections, after the whole time limit. */
 const SHORT_ITERATION_MS = 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -53,9 +54,8 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
   const server = app.getHttpServer();
   if (server.listening) {
     await delay(shutdownDelayMs);
-    await untilNoConnectionWaits(server);
-    const closed = stopListening(server, sockets);
-    await Promise.race([closed, delay(shutdownTimeoutMs)]);
+    await stopListening(server);
+    await Promise.race([endConnections(server, sockets), delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
   const isLate = await Promise.race([app.close().then(() => false), delay(CLOSE_TIMEOUT_MS, true)]);
@@ -63,38 +63,42 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 }
 
 /**
- * Waits until no connection waits to be accepted, for at most a second: when listening ends, the kernel resets such
- * connections. A proxy that has sent an upload on one may not send it again, and answers 502. Node accepts one
- * connection in each iteration of the event loop, so after a short iteration without a new one, none waits.
+ * Stops listening as soon as no connection waits to be accepted, and after a second at the latest: the kernel resets those
+ * that wait. A proxy that has sent an upload on one may not send it again, and answers 502.
+ *
+ * Node accepts one connection in each iteration of the event loop, so after an iteration without a new one, none waits but
+ * those that arrived meanwhile. As many do at once when the answers of a shared flush are sent, only a very short iteration
+ * ends the wait at first, and longer ones later.
  */
-async function untilNoConnectionWaits(server: Server): Promise<void> {
-  const latest = performance.now() + ACCEPT_TIMEOUT_MS;
+async function stopListening(server: Server): Promise<void> {
+  const start = performance.now();
   let accepted = 0;
   const onConnection = (): void => {
     accepted++;
   };
   server.on('connection', onConnection);
-  for (let began = performance.now(), isQuiet = false; !isQuiet && began < latest; ) {
+  for (let waitedMs = 0, isQuiet = false; !isQuiet && waitedMs < ACCEPT_TIMEOUT_MS; ) {
     const before = accepted;
     await nextIteration();
-    const ended = performance.now();
-    isQuiet = accepted === before && ended - began < SHORT_ITERATION_MS;
-    began = ended;
+    const iterationMs = performance.now() - start - waitedMs;
+    isQuiet = accepted === before && iterationMs < (SHORT_ITERATION_MS * waitedMs) / ACCEPT_TIMEOUT_MS;
+    waitedMs += iterationMs;
   }
+  // Calls `close` of net.Server, because `close` of http.Server would close idle connections at once.
+  NetServer.prototype.close.call(server);
   server.off('connection', onConnection);
 }
 
 /**
- * Stops listening, and makes the next answer on each connection the last one there. Otherwise a client that never
- * pauses could keep its connection forever.
+ * Makes the next answer on each connection the last one there, because a client that never pauses could otherwise keep its
+ * connection for ever, and closes unused connections. Resolves when all have ended.
  */
-async function stopListening(server: Server, sockets: Set<Socket>): Promise<void> {
+async function endConnections(server: Server, sockets: Set<Socket>): Promise<void> {
+  const end = once(server, 'close');
   let usedAt = performance.now();
   server.on(EXCHANGE_END, () => {
     usedAt = performance.now();
   });
-  // Calls `close` of net.Server, because `close` of http.Server would close idle connections at once.
-  const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
   for (const socket of sockets) {
     const exchange = latestExchange(socket);
     if (exchange) exchange.response.shouldKeepAlive = false;
@@ -104,7 +108,7 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   const sweep = setInterval(() => setImmediate(() => {
     if (performance.now() - usedAt >= QUIET_MS) closeUnused(server, sockets);
   }), SWEEP_INTERVAL_MS);
-  await closed;
+  await end;
   clearInterval(sweep);
 }
 
