@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { setImmediate as settled } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DecodingSlots } from './decoding-slots.js';
@@ -17,8 +18,9 @@ describe('DecodingSlots', () => {
   function ask(count: number) {
     const slots = new DecodingSlots();
     const begun: number[] = [];
-    const ends = Array.from({ length: count }, async (_, body) => {
-      const end = await slots.take();
+    const connections = Array.from({ length: count }, () => new EventEmitter());
+    const ends = connections.map(async (connection, body) => {
+      const end = await slots.take(connection);
       begun.push(body);
       return end;
     });
@@ -26,7 +28,7 @@ describe('DecodingSlots', () => {
       (await ends[body])?.();
       await settled();
     };
-    return { begun, end };
+    return { slots, connections, begun, end };
   }
 
   it('lets four bodies begin, and then alternately the oldest and the newest', async () => {
@@ -35,6 +37,16 @@ describe('DecodingSlots', () => {
     expect(begun).toEqual([0, 1, 2, 3]);
     for (const body of [0, 1, 1, 2, 3]) await end(body);
     expect(begun).toEqual([0, 1, 2, 3, 4, 7, 5, 6]);
+  });
+
+  it('forgets a body whose connection is lost before its turn', async () => {
+    const { slots, connections, begun, end } = ask(6);
+    await settled();
+    connections[4]?.emit('close');
+    expect(slots.waitingCount).toBe(1);
+    await end(0);
+    expect(begun).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(connections.map((connection) => connection.listenerCount('close'))).toEqual([0, 0, 0, 0, 0, 0]);
   });
 
   it('lets one more body begin for each that takes over two seconds', async () => {

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { FairQueue } from '../common/fair-queue.js';
 
 /** Few slots, because decoding a body takes a thread, and an amount of memory that the body's length doesn't tell. */
@@ -15,11 +16,12 @@ export class DecodingSlots {
   }
 
   /**
-   * Waits for a slot. Resolves to a function that frees the slot. The slot is freed after two seconds at the latest.
+   * Waits for a slot for the body of a request on this connection. Resolves to a function that frees the slot, which is
+   * freed after two seconds at the latest. Resolves without a slot when the connection is lost.
    */
-  async take(): Promise<() => void> {
-    if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });
-    else this.free -= 1;
+  async take(connection: EventEmitter): Promise<() => void> {
+    if (this.free > 0) this.free -= 1;
+    else if (!(await this.turn(connection))) return () => undefined;
     let isOver = false;
     const end = (): void => {
       clearTimeout(timer);
@@ -28,6 +30,22 @@ export class DecodingSlots {
     };
     const timer = setTimeout(end, MAX_TURN_MS).unref();
     return end;
+  }
+
+  /** Waits for a slot that another body passes on. @returns false if the connection was lost before. */
+  private turn(connection: EventEmitter): Promise<boolean> {
+    return new Promise((resolve) => {
+      const begin = (): void => {
+        connection.off('close', giveUp);
+        resolve(true);
+      };
+      const giveUp = (): void => {
+        this.waiting.remove((each) => each === begin);
+        resolve(false);
+      };
+      connection.once('close', giveUp);
+      this.waiting.push(begin);
+    });
   }
 
   private pass(): void {

@@ -7,7 +7,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
+import { beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
 import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
@@ -98,6 +98,8 @@ function receiver(server: Server): Receive {
     }
     exchange.onTurn = () => { handle(request, response); };
     waitForTurn(exchange, before);
+    // The time limit for a request's head serves for the reading of an answer, too.
+    breakIfUnread(before.response, server.headersTimeout);
   };
 }
 
@@ -110,8 +112,10 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
   before.response.once('close', () => {
     const others = (waiting.get(socket) ?? 1) - 1;
     waiting.set(socket, others);
-    // The socket is paused again while requests wait, because Node resumes it after each answer.
+    // The socket is paused again while requests wait, because Node resumes it after each answer. The last answer may take
+    // any time: without a listener, Node would break the connection after the time limit of the one before.
     if (others > 0) socket.pause();
+    else socket.setTimeout(0);
     // A client may send a thousand requests at once, so other connections are served between two of them.
     setImmediate(() => {
       const { onTurn } = exchange;

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type JsonMember, OTHER_VALUE } from '../common/json-members.js';
@@ -201,11 +202,11 @@ function toMember(value: unknown): JsonMember {
 
 function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBodyLimits): Chunks {
   const encoded = requestBody(request, { ...limits, maxBytes: limits.maxBytes + CODING_OVERHEAD_BYTES });
-  return decoded(encoded, coding, limits.maxBytes);
+  return decoded(encoded, coding, limits.maxBytes, request.socket);
 }
 
-async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chunks {
-  const endTurn = await decodingSlots.take();
+async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number, connection: Socket): Chunks {
+  const endTurn = await decodingSlots.take(connection);
   const decoder = DECODERS[coding]();
   let encodedBytes = 0;
   async function* counted(): Chunks {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
@@ -262,7 +262,7 @@ describe('a body waits', () => {
   it.each(CODINGS)('for a slot, until one of four is free, before it is decoded: %s', async (coding, encode) => {
     // A taken slot is freed after two seconds by a timer. With fake timers this never happens.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const slots = await Promise.all(Array.from({ length: 4 }, () => decodingSlots.take()));
+    const slots = await Promise.all(Array.from({ length: 4 }, () => decodingSlots.take(new EventEmitter())));
     vi.useRealTimers();
     const take = vi.spyOn(decodingSlots, 'take');
     const upload = post(encode(Buffer.from('{"additional_data":"x"}')), { 'Content-Encoding': coding });
@@ -281,7 +281,7 @@ describe('a body waits', () => {
     const coded = gzipSync(filled('{"additional_data":"x","readings":[', '1.25,', '1]}', 100_000));
     const answers = await Promise.all(Array.from({ length: 4 }, () => post(coded, { 'Content-Encoding': 'gzip', 'Idempotency-Key': 'slow' })));
     expect(answers.map(({ status }) => status)).toEqual([409, 409, 409, 409]);
-    const slot = decodingSlots.take();
+    const slot = decodingSlots.take(new EventEmitter());
     expect(decodingSlots.waitingCount).toBe(0);
     (await slot)();
     first.destroy();

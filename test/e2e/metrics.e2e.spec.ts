@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, statfs, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -169,7 +170,7 @@ describe('the metrics show', () => {
       void held.grow(bytes);
       return held;
     });
-    const slots = Array.from({ length: 5 }, () => decodingSlots.take());
+    const slots = Array.from({ length: 5 }, () => decodingSlots.take(new EventEmitter()));
     // The first holder has all memory, and the second may exceed the budget.
     expect(await values('load_data_queue_length')).toMatchObject({ 'queue="body_memory"': 1, 'queue="decoding"': 1 });
     for (const held of holders) held.release();

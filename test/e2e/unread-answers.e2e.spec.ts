@@ -65,6 +65,10 @@ it('a client that reads nothing of Swagger UI for REQUEST_IDLE_TIMEOUT_MS loses 
   await sendAndReadNothing('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20));
 });
 
+it('a client that reads nothing of many answers for REQUEST_IDLE_TIMEOUT_MS loses its connection', async () => {
+  await sendAndReadNothing('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000));
+});
+
 it('a client gets the whole list from a provider that takes longer than REQUEST_IDLE_TIMEOUT_MS for a page', async () => {
   const server: Server = service.app.getHttpServer();
   const isIdle = new Promise((resolve) => server.once('request', (_request, response: ServerResponse) => response.once('timeout', resolve)));
