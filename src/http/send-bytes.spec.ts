@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { Logger } from '@nestjs/common';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../test/support/collecting-logger.js';
-import { sendBytes } from './send-bytes.js';
+import { answerMemory } from '../common/memory-budget.js';
+import { sendBytes, sendJsonBytes } from './send-bytes.js';
 
 describe('sendBytes', () => {
   let server: Server;
@@ -45,5 +46,53 @@ describe('sendBytes', () => {
     await body().catch(() => undefined);
     await broken;
     expect(log.entries).toHaveLength(1);
+  });
+});
+
+describe('sendJsonBytes', () => {
+  const IDLE_MS = 600_000;
+  const JSON_BYTES = 32 * 1024 * 1024;
+  let server: Server;
+  let client: Socket;
+  let ended: Promise<unknown>;
+
+  /** A client asks for long JSON, and reads nothing of it. */
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+    server = createServer();
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    client.on('error', () => undefined).write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    const [request, response] = (await once(server, 'request')) as Parameters<typeof sendBytes>;
+    ended = sendJsonBytes(request, response, Buffer.alloc(JSON_BYTES, ' '), IDLE_MS);
+    await vi.waitUntil(() => response.writableNeedDrain);
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    client.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+
+  it('breaks the connection of a client that reads nothing while another answer waits for memory', async () => {
+    const [holder, waiting] = [answerMemory.hold('answer'), answerMemory.hold('answer')];
+    try {
+      await holder.take(answerMemory.bytes + 1);
+      const granted = waiting.take(1);
+      vi.advanceTimersByTime(8_000);
+      await ended;
+      waiting.release();
+      await granted;
+    } finally {
+      holder.release();
+    }
+  });
+
+  it('keeps the connection of such a client while none waits', async () => {
+    vi.advanceTimersByTime(60_000);
+    let received = 0;
+    client.on('data', ({ length }) => (received += length));
+    await ended;
+    await vi.waitUntil(() => received > JSON_BYTES);
   });
 });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { answerMemory } from '../common/memory-budget.js';
 import { sendJson } from './exchange.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
@@ -52,11 +53,14 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
 
 /** JSON of up to 64 KiB is sent at once, because the buffers of the connection hold that much. */
 const SHORT_JSON_BYTES = 64 * 1024;
-const PIECE_BYTES = 256 * 1024;
+const PIECE_BYTES = 64 * 1024;
+/** How many seconds a client may take for a piece of long JSON while other answers wait for memory. */
+const MOST_PIECE_SECONDS = 5;
 
 /**
  * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, so that a client that stops reading it
- * can't keep it in memory for longer than `idleTimeoutMs`.
+ * can't keep it in memory for longer than `idleTimeoutMs`. While another answer has been waiting for memory for a second,
+ * breaks the connection of a client that takes less than 64 KiB in five seconds.
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {
@@ -65,9 +69,19 @@ export async function sendJsonBytes(request: IncomingMessage, response: ServerRe
   }
   response.setHeader('Content-Type', 'application/json; charset=utf-8');
   response.setHeader('Content-Length', json.length);
-  await sendBytes(request, response, Readable.from(piecesOf(json)), idleTimeoutMs);
-}
-
-function* piecesOf(bytes: Buffer): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+  let sent = 0;
+  function* pieces(): Generator<Buffer> {
+    for (; sent < json.length; sent += PIECE_BYTES) yield json.subarray(sent, sent + PIECE_BYTES);
+  }
+  let [seen, slowSeconds] = [0, 0];
+  const watch = setInterval(() => {
+    slowSeconds = answerMemory.isShort && sent === seen ? slowSeconds + 1 : 0;
+    seen = sent;
+    if (slowSeconds > MOST_PIECE_SECONDS) response.destroy();
+  }, 1_000);
+  try {
+    await sendBytes(request, response, Readable.from(pieces(), { highWaterMark: 1 }), idleTimeoutMs);
+  } finally {
+    clearInterval(watch);
+  }
 }
