@@ -87,6 +87,7 @@ export class IndexLog {
   /** Closes the current segment, or leaves that to the next boot. Call `close` only when no line is waiting. */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
+    await this.segment?.closeFile();
   }
 
   private async run(): Promise<void> {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { Readable } from 'node:stream';
@@ -23,6 +23,17 @@ import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-s
 const LARGE = 'bytes '.repeat(3_000);
 const KIB = 1024;
 const MIB = 1024 * KIB;
+
+/** The paths of the files that this process has open. */
+function openFiles(): string[] {
+  return readdirSync('/proc/self/fd').flatMap((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`);
+    } catch {
+      return [];
+    }
+  });
+}
 
 /** A disk on which one directory, `covered`, appears to be the root of another volume, mounted over it. */
 class CoveredDisk extends NodeDisk {
@@ -312,6 +323,18 @@ describe('LocalDiskFileStorage', () => {
     expect(syncs).toEqual(['staging']);
     disk.gate = (perform) => perform();
     expect(await view.files('staging')).toEqual([]);
+  });
+
+  it.runIf(process.platform === 'linux')('closes a segment whose failed write can be neither cut off nor marked', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    await storage.store(anUploadDraft().build());
+    disk.gate = (perform, operation) => (['file.write', 'file.truncate', 'link'].includes(operation) ? Promise.reject(new Error('EIO')) : perform());
+    await expect(storage.store(anUploadDraft().build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    const openSegments = (): string[] => openFiles().filter((path) => path.startsWith(view.directory) && path.endsWith('.ndjson'));
+    expect(openSegments()).toHaveLength(1);
+    await storage.close();
+    expect(openSegments()).toEqual([]);
   });
 
   it('continues with a new journal while the files of a full one are synced, and then reuses the full one', async () => {

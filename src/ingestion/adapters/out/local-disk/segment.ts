@@ -90,8 +90,7 @@ export class Segment {
     this.store.segments.rememberTimes(this.path, this.times);
     this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
-    const { file } = this;
-    if (file) await closeQuietly(file);
+    await this.closeFile();
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.durableLength === 0) {
         // The empty file is removed durably, before the marker: without the marker, nothing would remove a file that a
@@ -123,6 +122,11 @@ export class Segment {
       store.logger.warn(`Marking ${path} for truncation failed.`, error);
       return false;
     }
+  }
+
+  /** Closes the file, also if `close` has failed. Nothing can be appended or cut off afterwards. */
+  async closeFile(): Promise<void> {
+    if (this.file) await closeQuietly(this.file);
   }
 
   private async create(): Promise<DiskFile> {
