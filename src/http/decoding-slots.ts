@@ -1,5 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import { FairQueue } from '../common/fair-queue.js';
+import { ServiceError } from '../common/service-error.js';
 
 /** Few slots, because decoding a body takes a thread, and an amount of memory that the body's length doesn't tell. */
 const SLOTS = 4;
@@ -17,11 +18,13 @@ export class DecodingSlots {
 
   /**
    * Waits for a slot for the body of a request on this connection. Resolves to a function that frees the slot, which is
-   * freed after two seconds at the latest. Resolves without a slot when the connection is lost.
+   * freed after two seconds at the latest.
+   *
+   * @throws ServiceError `client-aborted` when the connection is lost before.
    */
-  async take(connection: EventEmitter): Promise<() => void> {
+  async take(connection: EventEmitter & { readonly destroyed?: boolean }): Promise<() => void> {
     if (this.free > 0) this.free -= 1;
-    else if (!(await this.turn(connection))) return () => undefined;
+    else if (connection.destroyed || !(await this.turn(connection))) throw new ServiceError('client-aborted', 'The client disconnected.');
     let isOver = false;
     const end = (): void => {
       clearTimeout(timer);

@@ -97,25 +97,24 @@ function receiver(server: Server): Receive {
       return;
     }
     exchange.onTurn = () => { handle(request, response); };
-    waitForTurn(exchange, before);
     // The time limit for a request's head serves for the reading of an answer, too.
-    breakIfUnread(before.response, server.headersTimeout);
+    waitForTurn(exchange, before, server.headersTimeout);
   };
 }
 
-function waitForTurn(exchange: Exchange, before: Exchange): void {
+function waitForTurn(exchange: Exchange, before: Exchange, idleTimeoutMs: number): void {
   const { response, request: { socket } } = exchange;
   const count = (waiting.get(socket) ?? 0) + 1;
   waiting.set(socket, count);
   socket.pause();
   if (count > MAX_WAITING) socket.destroy();
+  breakIfUnread(before.response, idleTimeoutMs);
   before.response.once('close', () => {
     const others = (waiting.get(socket) ?? 1) - 1;
     waiting.set(socket, others);
-    // The socket is paused again while requests wait, because Node resumes it after each answer. The last answer may take
-    // any time: without a listener, Node would break the connection after the time limit of the one before.
+    // The socket is paused again while requests wait, because Node resumes it after each answer.
     if (others > 0) socket.pause();
-    else socket.setTimeout(0);
+    else breakIfUnread(response, idleTimeoutMs);
     // A client may send a thousand requests at once, so other connections are served between two of them.
     setImmediate(() => {
       const { onTurn } = exchange;

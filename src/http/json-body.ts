@@ -206,7 +206,10 @@ function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBo
 }
 
 async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number, connection: Socket): Chunks {
-  const endTurn = await decodingSlots.take(connection);
+  const endTurn = await decodingSlots.take(connection).catch((error: unknown) => {
+    void encoded.return();
+    throw error;
+  });
   const decoder = DECODERS[coding]();
   let encodedBytes = 0;
   async function* counted(): Chunks {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../test/support/collecting-logger.js';
@@ -51,6 +52,8 @@ describe('sendBytes', () => {
 
 describe('sendJsonBytes', () => {
   const IDLE_MS = 600_000;
+  const WITHIN = { timeout: 10_000 };
+  const BYTES_PER_SECOND = 512 * 1024;
   const JSON_BYTES = 32 * 1024 * 1024;
   let server: Server;
   let client: Socket;
@@ -65,7 +68,7 @@ describe('sendJsonBytes', () => {
     client.on('error', () => undefined).write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
     const [request, response] = (await once(server, 'request')) as Parameters<typeof sendBytes>;
     ended = sendJsonBytes(request, response, Buffer.alloc(JSON_BYTES, ' '), IDLE_MS);
-    await vi.waitUntil(() => response.writableNeedDrain);
+    await vi.waitUntil(() => response.writableNeedDrain, WITHIN);
   });
   afterEach(() => {
     vi.useRealTimers();
@@ -79,7 +82,7 @@ describe('sendJsonBytes', () => {
     try {
       await holder.take(answerMemory.bytes + 1);
       const granted = waiting.take(1);
-      vi.advanceTimersByTime(8_000);
+      vi.advanceTimersByTime(40_000);
       await ended;
       waiting.release();
       await granted;
@@ -88,11 +91,30 @@ describe('sendJsonBytes', () => {
     }
   });
 
-  it('keeps the connection of such a client while none waits', async () => {
+  it('keeps the connection of a client that reads slowly', async () => {
+    const [holder, waiting] = [answerMemory.hold('answer'), answerMemory.hold('answer')];
+    try {
+      await holder.take(answerMemory.bytes + 1);
+      const granted = waiting.take(1);
+      for (let received = 0; received < JSON_BYTES; ) {
+        await nextIteration();
+        const chunk = client.read() as Buffer | null;
+        if (!chunk) await once(client, 'readable');
+        received += chunk?.length ?? 0;
+        vi.advanceTimersByTime(((chunk?.length ?? 0) * 1_000) / BYTES_PER_SECOND);
+      }
+      waiting.release();
+      await granted;
+    } finally {
+      holder.release();
+    }
+  });
+
+  it('keeps the connection of a client that reads nothing for a minute while none waits', async () => {
     vi.advanceTimersByTime(60_000);
     let received = 0;
     client.on('data', ({ length }) => (received += length));
     await ended;
-    await vi.waitUntil(() => received > JSON_BYTES);
+    await vi.waitUntil(() => received > JSON_BYTES, WITHIN);
   });
 });

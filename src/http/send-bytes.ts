@@ -54,13 +54,16 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
 /** JSON of up to 64 KiB is sent at once, because the buffers of the connection hold that much. */
 const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 64 * 1024;
-/** How many seconds a client may take for a piece of long JSON while other answers wait for memory. */
-const MOST_PIECE_SECONDS = 5;
+/**
+ * How many seconds a piece of long JSON may wait for its client while other answers wait for memory. The kernel takes a
+ * piece when about a third of the connection's buffer is free, which may be a megabyte.
+ */
+const MOST_PIECE_SECONDS = 30;
 
 /**
  * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, so that a client that stops reading it
- * can't keep it in memory for longer than `idleTimeoutMs`. While another answer has been waiting for memory for a second,
- * breaks the connection of a client that takes less than 64 KiB in five seconds.
+ * can't keep it in memory for longer than `idleTimeoutMs`. While another answer waits for memory, breaks the connection
+ * of a client that takes so little in 30 seconds that no piece can be sent.
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {
@@ -80,7 +83,7 @@ export async function sendJsonBytes(request: IncomingMessage, response: ServerRe
     if (slowSeconds > MOST_PIECE_SECONDS) response.destroy();
   }, 1_000);
   try {
-    await sendBytes(request, response, Readable.from(pieces(), { highWaterMark: 1 }), idleTimeoutMs);
+    await sendBytes(request, response, Readable.from(pieces()), idleTimeoutMs);
   } finally {
     clearInterval(watch);
   }

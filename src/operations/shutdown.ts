@@ -15,7 +15,7 @@ const SWEEP_INTERVAL_MS = 50;
  */
 const QUIET_MS = 1_000;
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** The longest iteration of the event loop that ends the wait for connections, after the whole time limit. */
+/** How short an iteration of the event loop must be to end the wait for connections, once nearly the whole second is over. */
 const SHORT_ITERATION_MS = 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -63,12 +63,12 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 }
 
 /**
- * Stops listening as soon as no connection waits to be accepted, and after a second at the latest: the kernel resets those
- * that wait. A proxy that has sent an upload on one may not send it again, and answers 502.
+ * Stops listening as soon as no connection waits to be accepted, and after a second at the latest: the kernel resets
+ * those that wait. A proxy that has sent an upload on one may not send it again, and answers 502.
  *
- * Node accepts one connection in each iteration of the event loop, so after an iteration without a new one, none waits but
- * those that arrived meanwhile. As many do at once when the answers of a shared flush are sent, only a very short iteration
- * ends the wait at first, and longer ones later.
+ * Node accepts one connection in each iteration of the event loop, so after an iteration without a new one, none waits
+ * but those that arrived meanwhile. Many may arrive at once, after the answers of a shared flush. So the iteration must be
+ * very short at first, and may be longer later.
  */
 async function stopListening(server: Server): Promise<void> {
   const start = performance.now();
@@ -90,8 +90,8 @@ async function stopListening(server: Server): Promise<void> {
 }
 
 /**
- * Makes the next answer on each connection the last one there, because a client that never pauses could otherwise keep its
- * connection for ever, and closes unused connections. Resolves when all have ended.
+ * Makes the next answer on each connection the last one there, because a client that never pauses could otherwise keep
+ * its connection for ever, and closes unused connections. Resolves when all have ended.
  */
 async function endConnections(server: Server, sockets: Set<Socket>): Promise<void> {
   const end = once(server, 'close');

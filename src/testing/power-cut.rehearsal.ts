@@ -90,6 +90,7 @@ const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFi
 
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
+  ledger.forgetInProgress();
   await storage.eventOutbox.open();
   disk.failureRate = random.pick([0, 0, 0.03]);
   const shareOfFiles = random.pick([0, 0.6, 1]);
@@ -128,7 +129,7 @@ class Ledger {
   readonly removing = new Set<string>();
   private readonly customers = new Map<string, string>();
   private readonly storing = new Set<string>();
-  /** The customers of the erasures in progress, as often as they are being erased. */
+  /** The customer of each erasure in progress. */
   private readonly erasing: string[] = [];
   erasures = 0;
   private changed = (): void => undefined;
@@ -137,6 +138,12 @@ class Ledger {
 
   async ended(): Promise<void> {
     await this.change;
+  }
+
+  /** Must be called after a power cut: what was in progress never ends. */
+  forgetInProgress(): void {
+    this.storing.clear();
+    this.erasing.length = 0;
   }
 
   async enter(storage: LocalDiskFileStorage, draft: UploadDraft, customerId: string): Promise<void> {

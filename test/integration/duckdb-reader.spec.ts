@@ -61,7 +61,7 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
   });
   afterEach(() => workspace.dispose());
 
-  /** Stores and removes uploads, one by one and all of a segment, while both query the store. @returns what they saw. */
+  /** Stores and removes uploads, one by one and all of a segment, while both query the store. Returns what they saw. */
   async function watchRemovals({ variables, directory, url }: Store, clients: number): Promise<Watched> {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent', ...variables });
     const headers = { Authorization: `Bearer ${(await workspace.token()).stdout.trim()}` };

@@ -1,9 +1,8 @@
 """Queries a store with DuckDB and Polars in turns until standard input ends, and prints what was wrong as JSON.
 
-Arguments: the store's directory; and the URL of its bucket, to query the bucket instead, with the service's variables for
-S3. Each line of standard input is the id of an upload that must be in every query from then
-on. A line is wrong if its bytes are missing or too short, unless a later query doesn't have it any more: its upload was
-removed after the query.
+Arguments: the store's directory and, for a bucket, its URL. A bucket also needs the service's variables for S3. Each
+line of standard input is the id of an upload that must be in every query from then on. A line is wrong if its bytes are
+missing or too short, unless a later query doesn't have it any more: its upload was removed after the query.
 """
 
 import itertools

@@ -20,8 +20,8 @@ export async function jsonOfLink(target: Promise<string>): Promise<unknown> {
 }
 
 /**
- * Replaces or creates a symbolic link whose target is JSON, atomically. Doesn't sync. A crash or an error may leave the new
- * link under an unfinished name, which the next call for the same path replaces.
+ * Replaces or creates a symbolic link whose target is JSON, atomically. Doesn't sync. A crash or an error may leave the
+ * new link under an unfinished name, which the next call for the same path replaces.
  *
  * @param path absolute path of the link.
  */

@@ -376,18 +376,6 @@ describe('recovery', () => {
     ]);
   });
 
-  it('removes the directories of a customer whose only upload a crash interrupted', async () => {
-    await storage.close();
-    const id = '0197d0a0-0000-7000-8000-000000000001';
-    const directory = 'files/kind=historical/customer_id=gone/date=2026-01-01';
-    await mkdir(view.at(directory), { recursive: true });
-    await writeFile(view.at(`${directory}/${id}.csv`), 'bytes');
-    const marker = { content_path: `${directory}/${id}.csv`, segment: `uploads/kind=historical/date=2026-01-01/${id}.ndjson`, offset: 0 };
-    await symlink(JSON.stringify(marker), view.at(`pending/${id}`));
-    await open();
-    expect([await readdir(view.at('files/kind=historical')), await readdir(view.at('pending')), warnings]).toEqual([[], [], []]);
-  });
-
   it('removes a marker that a crash left unfinished, but not a directory with such a name', async () => {
     await storage.close();
     const id = '0197d0a0-0000-7000-8000-000000000001';

@@ -73,10 +73,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
-    if (missing.has(id)) {
-      if (!(await unlessForeign(store, () => removeContent(store, marker.content_path)))) continue;
-      await store.removeEmptyDirectories(dirname(marker.content_path));
-    }
+    if (missing.has(id) && !(await unlessForeign(store, () => removeContent(store, marker.content_path)))) continue;
     await store.markers.remove(id);
   }
 }
