@@ -77,25 +77,28 @@ describe('sendJsonBytes', () => {
     server.close();
   });
 
-  it('breaks the connection of a client that reads nothing while another answer waits for memory', async () => {
+  async function whileAnotherAnswerWaits(work: () => Promise<unknown>): Promise<void> {
     const [holder, waiting] = [answerMemory.hold('answer'), answerMemory.hold('answer')];
     try {
       await holder.take(answerMemory.bytes + 1);
       const granted = waiting.take(1);
-      vi.advanceTimersByTime(40_000);
-      await ended;
+      await work();
       waiting.release();
       await granted;
     } finally {
       holder.release();
     }
+  }
+
+  it('breaks the connection of a client that reads nothing while another answer waits for memory', async () => {
+    await whileAnotherAnswerWaits(() => {
+      vi.advanceTimersByTime(40_000);
+      return ended;
+    });
   });
 
   it('keeps the connection of a client that reads slowly', async () => {
-    const [holder, waiting] = [answerMemory.hold('answer'), answerMemory.hold('answer')];
-    try {
-      await holder.take(answerMemory.bytes + 1);
-      const granted = waiting.take(1);
+    await whileAnotherAnswerWaits(async () => {
       for (let received = 0; received < JSON_BYTES; ) {
         await nextIteration();
         const chunk = client.read() as Buffer | null;
@@ -103,11 +106,7 @@ describe('sendJsonBytes', () => {
         received += chunk?.length ?? 0;
         vi.advanceTimersByTime(((chunk?.length ?? 0) * 1_000) / BYTES_PER_SECOND);
       }
-      waiting.release();
-      await granted;
-    } finally {
-      holder.release();
-    }
+    });
   });
 
   it('keeps the connection of a client that reads nothing for a minute while none waits', async () => {

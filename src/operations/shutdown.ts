@@ -15,7 +15,7 @@ const SWEEP_INTERVAL_MS = 50;
  */
 const QUIET_MS = 1_000;
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** How short an iteration of the event loop must be to end the wait for connections, once nearly the whole second is over. */
+/** How short an iteration of the event loop must be to end the wait for connections when its second is nearly over. */
 const SHORT_ITERATION_MS = 1;
 const CLOSE_TIMEOUT_MS = 2_000;
 

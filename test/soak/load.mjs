@@ -150,7 +150,6 @@ export class MixedLoad {
     this.#inFlight.add(work);
   }
 
-
   async #perform(kind) {
     switch (kind) {
       case 'json':
