@@ -201,7 +201,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * creation fails.
    */
   private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
-    const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
+    const users = await this.api.get(`/users?briefRepresentation=true&exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
     if (users.some((user) => user.id !== id)) throw new UserAlreadyExists('email');
     const user = users.find((one) => one.id === id);
     if (!user) throw new ProviderError("Keycloak has created a user without the e-mail: see the realm's user profile.");

@@ -307,9 +307,13 @@ export class Archive {
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const wanted = customerId === undefined ? undefined : new CustomerLines(kindOf(path), customerId);
   const buffer = new ChunkBuffer();
-  for (let end = segment.length; end > 0; ) {
-    const { begin, lines } = await segment.linesBefore(end, undefined, buffer, wanted);
-    for (const { bytes } of lines) if (!wanted || (await wanted.has(bytes))) yield bytes;
-    end = begin;
+  try {
+    for (let end = segment.length; end > 0; ) {
+      const { begin, lines } = await segment.linesBefore(end, undefined, buffer, wanted);
+      for (const { bytes } of lines) if (!wanted || (await wanted.has(bytes))) yield bytes;
+      end = begin;
+    }
+  } finally {
+    await buffer.close();
   }
 }

@@ -12,6 +12,9 @@ const TAIL_BYTES = 64 * 1024;
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const TIME_LENGTH = '2025-03-30T12:00:00.000Z'.length;
 
+const NO_BYTES = Buffer.alloc(0);
+const viewOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+
 export interface LineHead {
   readonly uploadId: string;
   /** The `received_at` of the line, in milliseconds since 1970. */
@@ -47,7 +50,12 @@ function headFrom(members: LineMembers | undefined): LineHead | undefined {
 /** Selects the index lines of one customer. All lines must be of one kind of upload. */
 export class CustomerLines {
   private readonly expected: Buffer;
+  /** The bytes of `expected`, four in each number, without up to three at the end: numbers compare faster. */
+  private readonly words: Uint32Array;
   private readonly customerAt: number;
+  private bytes: Buffer = NO_BYTES;
+  /** A view of `bytes`: it is made once for all lines of a chunk. */
+  private view = viewOf(NO_BYTES);
 
   constructor(
     kind: UploadKind,
@@ -55,6 +63,7 @@ export class CustomerLines {
   ) {
     const before = `","kind":"${kind}","customer_id":`;
     this.expected = Buffer.from(`${before}${JSON.stringify(customerId)}`);
+    this.words = Uint32Array.from({ length: this.expected.length >> 2 }, (_, index) => this.expected.readUInt32LE(4 * index));
     this.customerAt = before.length + 1;
   }
 
@@ -72,9 +81,16 @@ export class CustomerLines {
    * only the beginning of the line, because a page may look at many lines of other customers.
    */
   private quickly(bytes: Buffer, begin: number): boolean | undefined {
-    const { expected, customerAt } = this;
+    const { expected, words, customerAt } = this;
     const from = begin + BEHIND_ID;
+    if (bytes !== this.bytes) [this.bytes, this.view] = [bytes, viewOf(bytes)];
     let at = 0;
+    if (from + expected.length <= bytes.length) {
+      const { view } = this;
+      let word = 0;
+      while (word < words.length && view.getUint32(from + 4 * word, true) === words[word]) word += 1;
+      at = 4 * word;
+    }
     while (at < expected.length && bytes[from + at] === expected[at]) at += 1;
     if (at === expected.length) return true;
     return at < customerAt || hasEscape(bytes, from + customerAt) ? undefined : false;

@@ -111,11 +111,13 @@ export class SegmentReader {
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES, buffer = new ChunkBuffer(), wanted?: CustomerLines): Promise<SegmentChunk> {
     let from = end;
     for (let size = chunkBytes; size <= CHUNK_BYTES; size *= 2) {
-      from = Math.max(0, end - size);
-      const bytes = await this.read(from, end, buffer);
+      const chunk = await buffer.readBefore(this.file, end, size);
+      const { bytes } = chunk;
+      ({ from } = chunk);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
       // Without a newline before its last byte, the chunk is only the end of a line.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
+      if (wanted && size === CHUNK_BYTES) buffer.readAhead(this.file, from + begin);
       const whole = bytes.subarray(begin);
       const isSkipped = wanted && ((at: number) => at > 0 && wanted.leavesOut(whole, at));
       return { begin: from + begin, lines: [...rawLines(whole, from + begin, isSkipped)] };
@@ -200,8 +202,8 @@ export class SegmentReader {
     this.heldBytes = 0;
   }
 
-  async read(from: number, to: number, buffer?: ChunkBuffer): Promise<Buffer> {
-    const bytes = buffer?.take(to - from) ?? Buffer.allocUnsafe(to - from);
+  async read(from: number, to: number): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafe(to - from);
     return bytes.subarray(0, await this.file.read(bytes, from));
   }
 

@@ -80,6 +80,7 @@ export class UploadList {
         const next = await this.addDay(readers, day);
         if (next) return { uploads, next };
       } finally {
+        await this.buffer.close();
         await Promise.all(readers.map(async ({ segment }) => segment?.close()));
       }
     }
