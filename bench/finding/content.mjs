@@ -62,7 +62,7 @@ export async function measureContent(services) {
   const figure = `${Math.round(median(rates.service))} MiB/s, nginx ${Math.round(median(rates.nginx))} MiB/s: ${median(ratios).toFixed(2)} (${range(ratios)})`;
   return [
     { title: '1 GiB against nginx', figure, goal: '>= 0.90', ok: median(ratios) >= 0.9 },
-    { title: 'growth of memory meanwhile', figure: `${Math.round(growth / MIB)} MiB`, goal: '< 50 MiB', ok: growth < 50 * MIB },
+    { title: 'growth of memory during downloads', figure: `${Math.round(growth / MIB)} MiB`, goal: '< 50 MiB', ok: growth < 50 * MIB },
   ];
 }
 

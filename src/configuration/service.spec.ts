@@ -379,6 +379,15 @@ describe('parseEnvironment', () => {
     expect(parseEnvironment(variables).warnings).toEqual(warnings);
   });
 
+  it.each<[string, Record<string, string>, string[]]>([
+    ['local', { S3_BUCKET: 'x', S3_REGION: 'x' }, ['S3_BUCKET, S3_REGION: without effect, because FILE_STORAGE is "local"']],
+    ['s3', { FILE_STORAGE: 's3', S3_BUCKET: 'x', AZURE_STORAGE_CONTAINER: 'x' }, ['AZURE_STORAGE_CONTAINER: without effect, because FILE_STORAGE is "s3"']],
+    // Other programs read these, which the service never does by itself.
+    ['local', { AWS_ACCESS_KEY_ID: 'x', AZURE_CLIENT_ID: 'x', STORAGE_TIMEOUT_MS: '1' }, []],
+  ])('with %s warns about variables of other stores: %j', (_, variables, warnings) => {
+    expect(parseEnvironment(variables).warnings).toEqual(warnings);
+  });
+
   it.each([
     ['https://login.grid.example/', []],
     ['https://login.grid.example', ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']],

@@ -89,7 +89,8 @@ export function checkEnvironment(variables: Variables) {
   const modules = [fileStorage.data, identityProvider.data].filter((chosen) => chosen?.adapter === 'module');
   const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
   const warnings = (others = NO_OTHER_READERS): string[] => [
-    ...unusedVariables(set, others),
+    ...unusedVariables('FILE_STORAGE', FILE_STORAGES, set.FILE_STORAGE ?? 'local', set, others),
+    ...unusedVariables('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, set.IDENTITY_PROVIDER ?? 'embedded', set, others),
     ...unusedSecret(set),
     ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
@@ -133,15 +134,17 @@ function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: A
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);
 }
 
-function unusedVariables(set: Variables, { declared, readUndeclared }: OtherReaders): string[] {
-  const chosen = set.IDENTITY_PROVIDER ?? 'embedded';
+type AdapterSchemas = Readonly<Record<string, { readonly in: { readonly shape: object } }>>;
+
+/** Warns of the variables of adapters that aren't chosen. Without FILE_STORAGE, nobody else would notice an unused bucket. */
+function unusedVariables(variable: AdapterVariable, schemas: AdapterSchemas, chosen: string, set: Variables, { declared, readUndeclared }: OtherReaders): string[] {
   if (readUndeclared) return [];
-  const notChosen = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
+  const notChosen = Object.entries(schemas).filter(([adapter]) => adapter !== chosen);
   const unused = notChosen.flatMap(([adapter, { in: { shape } }]) => {
     const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
     return ownNames.filter((name) => set[name] !== undefined && !declared.includes(name));
   });
-  return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
+  return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because ${variable} is "${chosen}"`];
 }
 
 const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>

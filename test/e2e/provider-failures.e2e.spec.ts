@@ -373,6 +373,14 @@ describe('the log', () => {
     expect(service.log.entries.at(-2)?.text).toContain('identity_provider is healthy again');
   });
 
+  it('says in the line of a failed health check what the cause is', async () => {
+    storage.failWith(new ServiceError('storage-failure', 'The store took no object.', { cause: new Error('There is no such bucket.') }));
+    await send('GET', '/health/ready');
+    expect(service.log.entries.findLast(({ text }) => text.includes('file_storage is unhealthy'))?.text).toContain('"reason":"The store took no object. (There is no such bucket.)"');
+    storage.recover();
+    await send('GET', '/health/ready');
+  });
+
   it('contains no token, secret or additional_data', async () => {
     const secret = (await readFile(join(service.dataDirectory, 'identity', 'admin-secret'), 'utf8')).trim();
     const basic = `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}`;
