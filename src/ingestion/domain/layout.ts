@@ -25,6 +25,10 @@ export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind
 /** The directory with the files of one kind of upload, relative to the store's root. */
 export const contentDirectory = (kind: UploadKind): string => `files/kind=${kind}`;
 
+/** The directory with the files of one kind of upload of one customer, relative to the store's root. */
+export const customerDirectory = (kind: UploadKind, customerId: string): string =>
+  `${contentDirectory(kind)}/customer_id=${encodePathSegment(customerId)}`;
+
 /** The path of an uploaded file, relative to the store's root. */
 export function contentPath(file: {
   kind: UploadKind;
@@ -33,9 +37,8 @@ export function contentPath(file: {
   uploadId: string;
   beganAt: Date;
 }): string {
-  const customer = encodePathSegment(file.customerId);
   const name = `${file.uploadId}${extensionOf(file.filename)}`;
-  return `${contentDirectory(file.kind)}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
+  return `${customerDirectory(file.kind, file.customerId)}/date=${utcDate(file.beganAt)}/${name}`;
 }
 
 /** The directory of the segments (files of index lines) of one kind and UTC day, relative to the store's root. */

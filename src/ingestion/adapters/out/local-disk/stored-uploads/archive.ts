@@ -3,7 +3,7 @@ import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { kindOf } from '../../../../domain/layout.js';
+import { contentDirectory, customerDirectory, kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
@@ -137,6 +137,7 @@ export class Archive {
       // If a removal has failed again, only its error shows that files may be left: their lines may be gone.
       for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
       if (errors.length > 0) throw errors[0];
+      if (!dryRun) await this.removeEmptyDirectoriesOf(filter);
       return uploads;
     });
   }
@@ -247,6 +248,19 @@ export class Archive {
     const resumed = await completeRemovals(this.store, await this.store.markers.ids());
     if (resumed.completed.length > 0 || resumed.failed.length > 0) this.removals += 1;
     return resumed;
+  }
+
+  /** Removes the empty directories of a customer, durably. Uploads that a crash interrupted may have left some. */
+  private async removeEmptyDirectoriesOf({ kind, customerId }: UploadFilter): Promise<void> {
+    if (customerId === undefined) return;
+    for (const each of kind ? [kind] : UPLOAD_KINDS) {
+      const directory = customerDirectory(each, customerId);
+      const names = await unlessAbsent(this.store.disk.readDirectory(this.store.at(directory)));
+      if (!names) continue;
+      for (const name of names) await this.store.removeEmptyDirectories(`${directory}/${name}`);
+      await this.store.removeEmptyDirectories(directory);
+      await this.store.directories.sync(this.store.at(contentDirectory(each)));
+    }
   }
 
   private async removeUploads(segment: string, uploads: readonly RemovedUpload[]): Promise<void> {

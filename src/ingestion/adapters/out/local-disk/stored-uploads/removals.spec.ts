@@ -69,6 +69,17 @@ it('does not count an upload as removed that was found before all of its custome
   expect(await late).toBe(false);
 });
 
+it('removes the empty directories that an interrupted upload has left, with the customer or without', async () => {
+  const day = (customer: string) => join(view.directory, `files/kind=historical/customer_id=${customer}/date=2026-03-10`);
+  for (const customer of ['leaving', 'a%2Fb', 'another']) await mkdir(day(customer), { recursive: true });
+  await storeUpload(storage, anUploadDraft().with({ kind: 'historical', customerId: 'leaving' }).file('bytes').build());
+  expect(await storage.storedUploads.removeAll({ customerId: 'a/b' }, { dryRun: true })).toBe(0);
+  expect(existsSync(day('a%2Fb'))).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: 'a/b' })).toBe(0);
+  expect(await storage.storedUploads.removeAll({ customerId: 'leaving' })).toBe(1);
+  expect(await readdir(join(view.directory, 'files/kind=historical'))).toEqual(['customer_id=another']);
+});
+
 it('stops before the next segment when it is broken off, and removes the rest when it is called again', async () => {
   const customerId = 'leaving';
   for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
