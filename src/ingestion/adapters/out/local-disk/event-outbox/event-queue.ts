@@ -26,7 +26,8 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened.
+   * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened. A
+   * file that can't be read doesn't hold back the events of others: its error is thrown only when these have none.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -36,26 +37,39 @@ export class EventQueue {
       this.store.presence.assertHere(this.entries.parts);
       // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none left.
       const { inFlight } = this.entries;
-      const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
-      return repeated ?? (await this.oldest(limit));
+      const errors = new Map<string, unknown>();
+      const batch = (inFlight && (await this.firstBatch([inFlight.id], limit, errors))) ?? (await this.oldest(limit, errors));
+      if (batch) return batch;
+      for (const error of errors.values()) throw error;
+      return undefined;
     });
   }
 
-  private async oldest(limit: number): Promise<OutboxBatch | undefined> {
+  private async oldest(limit: number, errors: Map<string, unknown>): Promise<OutboxBatch | undefined> {
     for (;;) {
       for (const id of this.entries.takeNewIds()) this.known.add(id);
       const open = this.openIds();
-      const batch = await this.firstBatch((id) => !open.has(id), limit);
+      const batch = await this.firstBatch([...this.known].filter((id) => !open.has(id)), limit, errors);
       if (batch) return batch;
-      if (!this.entries.mustList) return this.firstBatch((id) => open.has(id), limit);
+      if (!this.entries.mustList) return this.firstBatch([...this.known].filter((id) => open.has(id)), limit, errors);
       await this.listEntries();
     }
   }
 
-  private async firstBatch(isWanted: (id: string) => boolean, limit: number): Promise<OutboxBatch | undefined> {
-    for (const id of this.known) {
-      const batch = isWanted(id) ? await this.batchOf(id, limit) : undefined;
-      if (batch) return batch;
+  /** Leaves out the files in `errors`, and adds to it those that can't be read. */
+  private async firstBatch(ids: readonly string[], limit: number, errors: Map<string, unknown>): Promise<OutboxBatch | undefined> {
+    for (const id of ids) {
+      if (errors.has(id)) continue;
+      try {
+        const batch = await this.batchOf(id, limit);
+        if (batch) return batch;
+      } catch (error) {
+        this.store.presence.assertHere(this.entries.parts);
+        errors.set(id, error);
+        this.warnOnce(`${id} is unreadable`, `The events of ${id} could not be read; going on with others.`, error);
+        // The next call tries the others first.
+        if (this.known.delete(id)) this.known.add(id);
+      }
     }
     return undefined;
   }
@@ -196,8 +210,8 @@ export class EventQueue {
     if (this.entries.inFlight?.id === id) this.entries.inFlight = undefined;
   }
 
-  private warnOnce(about: string, message: string): void {
-    if (!this.warnedOf.has(about)) this.store.logger.warn(message);
+  private warnOnce(about: string, message: string, error?: unknown): void {
+    if (!this.warnedOf.has(about)) this.store.logger.warn(message, error);
     this.warnedOf.add(about);
   }
 }

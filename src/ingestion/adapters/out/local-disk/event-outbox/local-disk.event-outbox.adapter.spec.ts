@@ -244,6 +244,25 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
+  it('delivers the events of other files while one of them cannot be read, and then its own', async () => {
+    await outbox.open();
+    const unreadable = await store();
+    const [path = ''] = await view.files('uploads');
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    await outbox.open();
+    const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
+    disk.gate = (perform, operation, target) => (operation === 'open' && target === view.at(path) ? Promise.reject(new Error('EIO')) : perform());
+    expect([...(await deliver(1)), ...(await deliver(1))].sort()).toEqual(others.sort());
+    await expect(deliver()).rejects.toThrow('The events could not be read.');
+    expect(warnings).toEqual([`The events of ${basename(path, '.ndjson')} could not be read; going on with others.`]);
+    const later = await store();
+    expect(await deliver()).toEqual([later]);
+    disk.gate = (perform) => perform();
+    expect(await deliverAll()).toEqual([unreadable]);
+  });
+
   it('leaves foreign names in its directory alone, with one warning for each', async () => {
     await outbox.open();
     const foreign = ['notes.txt', '.snapshot', '0195e6f0-0000-7000-8000-000000000000', '0195e6f0-0000-7000-8000-000000000000.removed.bak'];

@@ -62,18 +62,18 @@ export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | un
   const turns = new Turns();
   for (const line of rawLines(bytes.subarray(firstEnd))) {
     if (turns.isOver) await turns.next();
-    const upload = parseJson(line.bytes);
-    if (!isRemovedUpload(upload)) return undefined;
+    const upload = removedUploadFrom(parseJson(line.bytes));
+    if (!upload) return undefined;
     uploads.push(upload);
   }
   return { segment, removedAt: typeof removedAt === 'string' ? removedAt : new Date().toISOString(), uploads };
 }
 
-function isRemovedUpload(value: unknown): value is RemovedUpload {
-  if (typeof value !== 'object' || value === null) return false;
+/** Leaves out what only the event of the removal needs, if it isn't valid: someone may have edited the index line. */
+function removedUploadFrom(value: unknown): RemovedUpload | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
   const { uploadId, customerId, receivedAt, contentPath, scope } = value as Partial<Record<string, unknown>>;
-  if (typeof uploadId !== 'string') return false;
-  const isFileOfUpload = typeof contentPath === 'string' && isContentOf(uploadId, contentPath);
-  const isEventValid = [customerId, receivedAt].every((member) => member === undefined || typeof member === 'string');
-  return isEventValid && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
+  if (typeof uploadId !== 'string' || !(scope === null || typeof scope === 'string')) return undefined;
+  if (contentPath !== null && !(typeof contentPath === 'string' && isContentOf(uploadId, contentPath))) return undefined;
+  return { uploadId, contentPath, scope, ...(typeof customerId === 'string' && { customerId }), ...(typeof receivedAt === 'string' && { receivedAt }) };
 }

@@ -327,6 +327,19 @@ it('refuses removals while a journal has to be kept, because the next boot would
   expect(await Promise.all([linked, kept].map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['linked', 'kept']);
 });
 
+it('completes an interrupted removal of an upload whose line has a customer that is no text', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().with({ customerId: 'customer-1' }).file('bytes').build());
+  await storage.close();
+  const [segment = ''] = await view.files('uploads');
+  await writeFile(view.at(segment), (await readFile(view.at(segment), 'utf8')).replace('"customer_id":"customer-1"', '"customer_id":1'));
+  disk = new GatedDisk();
+  await open();
+  disk.gate = (perform, operation, path) => (operation === 'rename' && path.startsWith(view.at('uploads')) ? Promise.reject(new Error('EIO')) : perform());
+  await expect(remove(uploadId)).rejects.toThrow();
+  await restart();
+  expect([await view.lines(), await view.files('files'), warnings.filter((text) => text.includes('not a removal list'))]).toEqual([[], [], []]);
+});
+
 it('leaves a removal list alone whose segment or file is outside of DATA_DIR, behind a link', async () => {
   const { uploadId } = await storeUpload(storage, anUploadDraft().build());
   const outside = await mkdtemp(join(tmpdir(), 'outside-'));
