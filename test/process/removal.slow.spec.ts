@@ -1,5 +1,8 @@
+import { execFile as execFileWithCallback } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
@@ -7,6 +10,7 @@ import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.build
 import { type Acknowledged, Load } from '../support/load.js';
 import { Workspace } from '../support/process.js';
 
+const execFile = promisify(execFileWithCallback);
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 let workspace: Workspace;
@@ -128,6 +132,63 @@ describe('DELETE /uploads/<upload_id>', () => {
       if (!line || sha256 === null) continue;
       const bytes = await view.bytes(String(line.content_path));
       expect(createHash('sha256').update(bytes ?? '').digest('hex')).toBe(sha256);
+    }
+    expect(gone.size).toBeGreaterThan(4);
+  });
+});
+
+describe('a copy of a running service', () => {
+  it('has all uploads that it must have, and none that were removed before, if uploads/ was copied before files/', async () => {
+    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
+    const token = (await workspace.token()).stdout.trim();
+    const load = new Load(origin, 4);
+    const begun = new Set<string>();
+    const gone = new Set<string>();
+    const remove = async (uploadId: string): Promise<void> => {
+      begun.add(uploadId);
+      const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
+      if (answer.status === 204) gone.add(uploadId);
+    };
+
+    const copies: { path: string; stored: Acknowledged[]; goneBefore: Set<string>; begunAtEnd: Set<string> }[] = [];
+    for (const number of [1, 2, 3, 4, 5]) {
+      await load.reached(load.acknowledged.length + 50);
+      const path = join(workspace.directory, `copy-${number}`);
+      await mkdir(path);
+      const stored = [...load.acknowledged];
+      const goneBefore = new Set(gone);
+      const copied = new AbortController();
+      const copying = (async () => {
+        for (const part of ['uploads', 'files', 'identity']) await execFile('cp', ['-a', join(workspace.data, part), path]);
+        copied.abort();
+      })();
+      // Removes every second upload that was stored before the copy, as long as it is made.
+      for (const [index, { uploadId }] of stored.entries()) {
+        if (copied.signal.aborted) break;
+        if (index % 2 === 0 && !begun.has(uploadId)) await remove(uploadId);
+      }
+      await copying;
+      copies.push({ path, stored, goneBefore, begunAtEnd: new Set(begun) });
+    }
+    await program.end('SIGTERM');
+    await load.ended();
+
+    for (const { path, stored, goneBefore, begunAtEnd } of copies) {
+      const restored = await workspace.start({ LOG_LEVEL: 'silent', DATA_DIR: path });
+      await restored.program.end('SIGTERM');
+      const copy = new DataDirectoryView(path);
+      const lines = new Map((await copy.lines()).map((line) => [line.upload_id, line]));
+      expect([...goneBefore].filter((id) => lines.has(id))).toEqual([]);
+      const files = new Set(await copy.contentPaths());
+      const lacking = [...lines.values()].filter((line) => line.content_path !== null && !files.has(line.content_path) && !begunAtEnd.has(line.upload_id));
+      expect(lacking).toEqual([]);
+      const expected = stored.filter(({ uploadId }) => !begunAtEnd.has(uploadId));
+      expect(expected.length).toBeGreaterThan(20);
+      for (const { uploadId, sha256 } of expected) {
+        const contentPath = lines.get(uploadId)?.content_path;
+        const bytes = sha256 === null ? null : ((await copy.bytes(String(contentPath))) ?? '');
+        expect([lines.has(uploadId), bytes === null ? null : createHash('sha256').update(bytes).digest('hex')]).toEqual([true, sha256]);
+      }
     }
     expect(gone.size).toBeGreaterThan(4);
   });
