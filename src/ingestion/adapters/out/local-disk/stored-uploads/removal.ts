@@ -67,6 +67,8 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
       if (name.endsWith(UNFINISHED_REMOVAL_EXTENSION)) await store.disk.remove(path).catch(asNotAFile(path));
       if (!name.endsWith(REMOVAL_EXTENSION)) continue;
       list = await readList(store, path, links);
+      // The first step may have failed after the list had its name: then the list isn't durable yet.
+      await store.directories.sync(store.at('pending'));
       await complete(store, path, list);
       await store.disk.remove(path);
       completed.push(list);

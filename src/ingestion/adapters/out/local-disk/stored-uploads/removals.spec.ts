@@ -327,6 +327,25 @@ it('refuses removals while a journal has to be kept, because the next boot would
   expect(await Promise.all([linked, kept].map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['linked', 'kept']);
 });
 
+it('makes a list durable whose first sync failed, before it removes anything', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().file('bytes').build());
+  const done: string[] = [];
+  let fails = true;
+  disk.gate = async (perform, operation, path) => {
+    const isSyncOfLists = operation === 'syncDirectory' && path === view.at('pending');
+    if (isSyncOfLists && fails && (await view.files('pending')).some((name) => name.endsWith('.removal'))) {
+      fails = false;
+      throw new Error('EIO');
+    }
+    if (isSyncOfLists || (operation === 'rename' && path.startsWith(view.at('uploads')))) done.push(operation);
+    return perform();
+  };
+  await expect(remove(uploadId)).rejects.toThrow();
+  done.length = 0;
+  expect(await remove(uploadId)).toBe(true);
+  expect(done.slice(0, 2)).toEqual(['syncDirectory', 'rename']);
+});
+
 it('completes an interrupted removal of an upload whose line has a customer that is no text', async () => {
   const { uploadId } = await storeUpload(storage, anUploadDraft().with({ customerId: 'customer-1' }).file('bytes').build());
   await storage.close();
