@@ -374,9 +374,9 @@ describe('the log', () => {
   });
 
   it('says in the line of a failed health check what the cause is', async () => {
-    storage.failWith(new ServiceError('storage-failure', 'The store took no object.', { cause: new Error('There is no such bucket.') }));
+    storage.failWith(new ServiceError('storage-failure', 'The store took no object.', { cause: new Error('outer', { cause: new AggregateError([Object.assign(new Error(''), { code: 'ECONNREFUSED' })]) }) }));
     await send('GET', '/health/ready');
-    expect(service.log.entries.findLast(({ text }) => text.includes('file_storage is unhealthy'))?.text).toContain('"reason":"The store took no object. (There is no such bucket.)"');
+    expect(service.log.entries.findLast(({ text }) => text.includes('file_storage is unhealthy'))?.text).toContain('"reason":"The store took no object. (ECONNREFUSED)"');
     storage.recover();
     await send('GET', '/health/ready');
   });

@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { AccessTokenVerifier } from '../../authentication/access-token.js';
-import { messageWithCause } from '../../common/error-message.js';
+import { messageWithRootCause } from '../../common/error-message.js';
 import { HEALTH_CHECK_TIMEOUT_MS, PROBE_TIMEOUT_MS } from '../../common/shared-probe.js';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
@@ -77,7 +77,7 @@ export class Readiness {
     } catch (error) {
       const problems = error instanceof ProviderMisconfigured ? error.problems : [];
       for (const line of this.notLoggedYet(name, problems)) this.logger.error({ msg: `${name}: ${line}` });
-      if (!this.unhealthy.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unhealthy`, reason: messageWithCause(error), err: error });
+      if (!this.unhealthy.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unhealthy`, reason: messageWithRootCause(error), err: error });
       this.unhealthy.add(name);
       return indicator.down(problems.length > 0 ? { problems } : {});
     }

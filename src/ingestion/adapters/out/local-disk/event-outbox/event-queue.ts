@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { MINUTE_MS } from '../../../../../common/durations.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { dayDirectory } from '../../../../domain/layout.js';
@@ -11,6 +12,8 @@ import { decodeRemovedUpload } from './removed-uploads.js';
 
 /** To save memory, one listing of `events/` keeps at most this many entries of files that get no more lines. */
 const MAX_KNOWN = 10_000;
+/** If more files can't be read, the fault isn't that of a file. */
+const MAX_UNREADABLE = 10;
 const ID_LENGTH = 36;
 /** So few bytes of lines that decoding them holds up other work for a fraction of a millisecond. */
 const BYTES_AT_ONCE = 64 * 1024;
@@ -20,16 +23,19 @@ export class EventQueue {
   private readonly entries: EventEntries;
   private known = new Set<string>();
   private readonly warnedOf = new Set<string>();
+  /** When each file that could not be read is tried again, by `performance.now()`. */
+  private readonly unreadableUntil = new Map<string, number>();
 
   constructor(private readonly store: StoreDirectory) {
     this.entries = store.events;
   }
 
   /**
-   * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened. A
-   * file that can't be read doesn't hold back the events of others: its error is thrown only when these have none.
+   * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened. Goes
+   * on with other files when one can't be read, and tries that one again a minute later.
    *
-   * @throws StoreAwayError; an error of the file system.
+   * @throws StoreAwayError; an error of the file system, when the file of a batch that wasn't confirmed can't be read,
+   *   or more than ten files can't.
    */
   next(limit: number): Promise<OutboxBatch | undefined> {
     return this.entries.jobs.run(async () => {
@@ -37,41 +43,43 @@ export class EventQueue {
       this.store.presence.assertHere(this.entries.parts);
       // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none left.
       const { inFlight } = this.entries;
-      const errors = new Map<string, unknown>();
-      const batch = (inFlight && (await this.firstBatch([inFlight.id], limit, errors))) ?? (await this.oldest(limit, errors));
-      if (batch) return batch;
-      for (const error of errors.values()) throw error;
-      return undefined;
+      const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
+      return repeated ?? (await this.oldest(limit));
     });
   }
 
-  private async oldest(limit: number, errors: Map<string, unknown>): Promise<OutboxBatch | undefined> {
+  private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
       for (const id of this.entries.takeNewIds()) this.known.add(id);
       const open = this.openIds();
-      const batch = await this.firstBatch([...this.known].filter((id) => !open.has(id)), limit, errors);
+      const batch = await this.firstBatch((id) => !open.has(id), limit);
       if (batch) return batch;
-      if (!this.entries.mustList) return this.firstBatch([...this.known].filter((id) => open.has(id)), limit, errors);
+      if (!this.entries.mustList) return this.firstBatch((id) => open.has(id), limit);
       await this.listEntries();
     }
   }
 
-  /** Leaves out the files in `errors`, and adds to it those that can't be read. */
-  private async firstBatch(ids: readonly string[], limit: number, errors: Map<string, unknown>): Promise<OutboxBatch | undefined> {
-    for (const id of ids) {
-      if (errors.has(id)) continue;
-      try {
-        const batch = await this.batchOf(id, limit);
-        if (batch) return batch;
-      } catch (error) {
-        this.store.presence.assertHere(this.entries.parts);
-        errors.set(id, error);
-        this.warnOnce(`${id} is unreadable`, `The events of ${id} could not be read; going on with others.`, error);
-        // The next call tries the others first.
-        if (this.known.delete(id)) this.known.add(id);
-      }
+  private async firstBatch(isWanted: (id: string) => boolean, limit: number): Promise<OutboxBatch | undefined> {
+    for (const id of this.known) {
+      const isDue = (this.unreadableUntil.get(id) ?? -Infinity) <= performance.now();
+      const batch = isDue && isWanted(id) ? await this.readableBatchOf(id, limit) : undefined;
+      if (batch) return batch;
     }
     return undefined;
+  }
+
+  private async readableBatchOf(id: string, limit: number): Promise<OutboxBatch | undefined> {
+    try {
+      const batch = await this.batchOf(id, limit);
+      this.unreadableUntil.delete(id);
+      return batch;
+    } catch (error) {
+      this.store.presence.assertHere(this.entries.parts);
+      if (!this.unreadableUntil.has(id) && this.unreadableUntil.size >= MAX_UNREADABLE) throw error;
+      this.unreadableUntil.set(id, performance.now() + MINUTE_MS);
+      this.warnOnce(`${id} is unreadable`, `The events of ${id} in ${this.entries.path} could not be read; going on with others, and retrying each minute.`, error);
+      return undefined;
+    }
   }
 
   private openIds(): Set<string> {
@@ -207,6 +215,7 @@ export class EventQueue {
 
   private forget(id: string): void {
     this.known.delete(id);
+    this.unreadableUntil.delete(id);
     if (this.entries.inFlight?.id === id) this.entries.inFlight = undefined;
   }
 

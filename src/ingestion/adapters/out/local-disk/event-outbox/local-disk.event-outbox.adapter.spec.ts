@@ -1,7 +1,8 @@
 import { appendFile, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MINUTE_MS } from '../../../../../common/durations.js';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
@@ -20,6 +21,7 @@ beforeEach(async () => {
   await open();
 });
 afterEach(async () => {
+  vi.useRealTimers();
   await storage.close();
   await rm(view.directory, { recursive: true });
 });
@@ -244,7 +246,8 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
-  it('delivers the events of other files while one of them cannot be read, and then its own', async () => {
+  it('delivers the events of other files while one of them cannot be read, and its own a minute after it can be', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
     await outbox.open();
     const unreadable = await store();
     const [path = ''] = await view.files('uploads');
@@ -254,13 +257,34 @@ describe('the outbox on a local disk', () => {
     await outbox.open();
     const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
     disk.gate = (perform, operation, target) => (operation === 'open' && target === view.at(path) ? Promise.reject(new Error('EIO')) : perform());
-    expect([...(await deliver(1)), ...(await deliver(1))].sort()).toEqual(others.sort());
-    await expect(deliver()).rejects.toThrow('The events could not be read.');
-    expect(warnings).toEqual([`The events of ${basename(path, '.ndjson')} could not be read; going on with others.`]);
+    expect((await deliverAll()).sort()).toEqual(others.sort());
+    vi.advanceTimersByTime(MINUTE_MS);
     const later = await store();
-    expect(await deliver()).toEqual([later]);
+    expect(await deliverAll()).toEqual([later]);
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^The events of ${basename(path, '.ndjson')} in .* could not be read`))]);
     disk.gate = (perform) => perform();
+    expect(await deliverAll()).toEqual([]);
+    vi.advanceTimersByTime(MINUTE_MS);
     expect(await deliverAll()).toEqual([unreadable]);
+  });
+
+  it('fails when more than ten files cannot be read, and delivers all of them when they can be', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    await outbox.open();
+    const ids: string[] = [];
+    for (let segment = 0; segment < 12; segment++) {
+      ids.push(await store());
+      await reopen();
+    }
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    disk.gate = (perform, operation, target) => (operation === 'open' && target.endsWith('.ndjson') ? Promise.reject(new Error('EIO')) : perform());
+    await expect(deliver()).rejects.toThrow('The events could not be read.');
+    expect(warnings).toHaveLength(10);
+    disk.gate = (perform) => perform();
+    vi.advanceTimersByTime(MINUTE_MS);
+    expect(await deliverAll()).toEqual(ids);
   });
 
   it('leaves foreign names in its directory alone, with one warning for each', async () => {

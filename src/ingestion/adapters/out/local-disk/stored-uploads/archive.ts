@@ -253,14 +253,16 @@ export class Archive {
   /** Removes the empty directories of a customer, durably. Uploads that a crash interrupted may have left some. */
   private async removeEmptyDirectoriesOf({ kind, customerId }: UploadFilter): Promise<void> {
     if (customerId === undefined) return;
+    const { disk, directories } = this.store;
     for (const each of kind ? [kind] : UPLOAD_KINDS) {
       const directory = customerDirectory(each, customerId);
-      const names = await unlessAbsent(this.store.disk.readDirectory(this.store.at(directory)));
-      if (!names) continue;
-      for (const name of names) await this.store.removeEmptyDirectories(`${directory}/${name}`);
+      const names = (await unlessAbsent(disk.readDirectory(this.store.at(directory)))) ?? [];
+      for (const name of names) if (name.startsWith('date=')) await directories.removeEmpty(this.store.at(directory, name));
+      await unlessAbsent(directories.sync(this.store.at(directory)));
       await this.store.removeEmptyDirectories(directory);
-      await this.store.directories.sync(this.store.at(contentDirectory(each)));
+      await directories.sync(this.store.at(contentDirectory(each)));
     }
+    this.store.presence.assertHere();
   }
 
   private async removeUploads(segment: string, uploads: readonly RemovedUpload[]): Promise<void> {

@@ -44,7 +44,7 @@ export class SegmentReader {
     /** The length of the durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where `lineFrom` and `linesBefore` take memory for a line of more than 256 KiB, and for some shorter ones. The
+     * Where `lineFrom` and `linesBefore` take memory for a line of more than 512 KiB, and for some shorter ones. The
      * memory is given back when the next such line is read, or the reader is closed.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),

@@ -80,7 +80,6 @@ export class UploadList {
         const next = await this.addDay(readers, day);
         if (next) return { uploads, next };
       } finally {
-        await this.buffer.close();
         await Promise.all(readers.map(async ({ segment }) => segment?.close()));
       }
     }
@@ -121,7 +120,7 @@ export class UploadList {
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
     // Asks for one candidate more than the page can take, which shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
-    const { candidates, readTo } = await this.readBack(readers, wanted);
+    const { candidates, readTo } = await this.readBack(readers, wanted).finally(() => this.buffer.close());
     for (const candidate of candidates) {
       const { length, uploadId, receivedAt } = candidate;
       const line = candidate.upload ? undefined : await candidate.segment.lineFrom(candidate.begin);
