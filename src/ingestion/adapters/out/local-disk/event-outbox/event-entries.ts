@@ -4,7 +4,7 @@ import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { Wakeup } from '../../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-names.js';
-import { hasCode } from '../disk-error.js';
+import { asNotAFile, hasCode, NotAFileError } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
 import { jsonOfLink, replaceLink } from '../link-json.js';
@@ -128,11 +128,24 @@ export class EventEntries {
     this.mustList = false;
     try {
       for await (const names of this.disk.readLargeDirectory(this.path)) {
-        for (const name of names) if (isUnfinished(name)) await this.disk.remove(join(this.path, name));
-        yield names.filter((name) => !isUnfinished(name));
+        const found: string[] = [];
+        for (const name of names) if (!isUnfinished(name) || !(await this.isRemoved(name))) found.push(name);
+        yield found;
       }
     } catch (error) {
       this.mustList = true;
+      throw error;
+    }
+  }
+
+  /** Removes an unfinished file. False if something else has its name, which stays. */
+  private async isRemoved(name: string): Promise<boolean> {
+    const path = join(this.path, name);
+    try {
+      await this.disk.remove(path).catch(asNotAFile(path));
+      return true;
+    } catch (error) {
+      if (error instanceof NotAFileError) return false;
       throw error;
     }
   }

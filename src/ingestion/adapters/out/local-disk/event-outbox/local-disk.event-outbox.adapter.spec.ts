@@ -291,14 +291,15 @@ describe('the outbox on a local disk', () => {
     await outbox.open();
     const foreign = ['notes.txt', '.snapshot', '0195e6f0-0000-7000-8000-000000000000', '0195e6f0-0000-7000-8000-000000000000.removed.bak'];
     for (const name of foreign) await writeFile(view.at(`events/${name}`), 'x');
-    await mkdir(view.at('events/lost+found'));
+    const directories = ['lost+found', '0195e6f0-0000-7000-8000-000000000001.unfinished'];
+    for (const name of directories) await mkdir(view.at(`events/${name}`));
     for (let count = 0; count < 3; count++) {
       const id = await store();
       expect(await deliverAll()).toEqual([id]);
       await reopen();
     }
-    expect(new Set(warnings).size).toBe(foreign.length + 1);
-    expect((await entries()).filter((name) => !UUID.test(name)).sort()).toEqual(['lost+found', ...foreign.filter((name) => !UUID.test(name))].sort());
+    expect(new Set(warnings).size).toBe(foreign.length + directories.length);
+    expect((await entries()).filter((name) => !UUID.test(name)).sort()).toEqual([...directories, ...foreign.filter((name) => !UUID.test(name))].sort());
   });
 
   it('accepts uploads beside something else with the name events, with a warning', async () => {
