@@ -77,7 +77,7 @@ export class EventQueue {
       this.store.presence.assertHere(this.entries.parts);
       if (!this.unreadableUntil.has(id) && this.unreadableUntil.size >= MAX_UNREADABLE) throw error;
       this.unreadableUntil.set(id, performance.now() + MINUTE_MS);
-      this.warnOnce(`${id} is unreadable`, `The events of ${id} in ${this.entries.path} could not be read; going on with others, and retrying each minute.`, error);
+      this.warnOnce(`${id} failed`, `Reading the events of ${this.store.at(EVENTS, id)} failed; going on with others, and retrying each minute.`, error);
       return undefined;
     }
   }

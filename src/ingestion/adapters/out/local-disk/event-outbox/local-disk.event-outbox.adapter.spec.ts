@@ -261,7 +261,7 @@ describe('the outbox on a local disk', () => {
     vi.advanceTimersByTime(MINUTE_MS);
     const later = await store();
     expect(await deliverAll()).toEqual([later]);
-    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^The events of ${basename(path, '.ndjson')} in .* could not be read`))]);
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^Reading the events of .*/events/${basename(path, '.ndjson')} failed`))]);
     disk.gate = (perform) => perform();
     expect(await deliverAll()).toEqual([]);
     vi.advanceTimersByTime(MINUTE_MS);
