@@ -20,9 +20,15 @@ export class GatedDisk extends Disk {
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
   private readonly inFlight = new Set<Promise<unknown>>();
+  private readonly opened = new Set<{ readonly path: string }>();
 
   constructor(private readonly disk: Disk = new NodeDisk()) {
     super();
+  }
+
+  /** The paths of the files that are open, as they were opened. */
+  get openFiles(): string[] {
+    return [...this.opened].map(({ path }) => path);
   }
 
   failNext(name: DiskOperation, paths = /^/): Error {
@@ -50,6 +56,7 @@ export class GatedDisk extends Disk {
     // After a real SIGKILL, the operating system may still finish operations in progress, so they are awaited.
     await Promise.allSettled(this.inFlight);
     await Promise.all([...this.held].map((letGo) => letGo()));
+    this.opened.clear();
   }
 
   override lock(directory: string, name: string): Promise<DataDirectoryLock> {
@@ -185,6 +192,8 @@ export class GatedDisk extends Disk {
   private gated(file: DiskFile, path: string, isSynchronized = false): DiskFile {
     const close = () => file.close();
     this.held.add(close);
+    const opened = { path };
+    this.opened.add(opened);
     return {
       read: async (buffer, position) => {
         const read = await this.pass('file.read', path, () => file.read(buffer, position));
@@ -209,6 +218,7 @@ export class GatedDisk extends Disk {
       close: () =>
         this.pass('file.close', path, () => {
           this.held.delete(close);
+          this.opened.delete(opened);
           return close();
         }),
     };

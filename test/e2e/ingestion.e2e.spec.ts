@@ -314,6 +314,13 @@ describe('a body', () => {
     expect(await service.files('files')).toEqual(files);
   });
 
+  it('leaves room in a form for the longest file and the longest additional_data at once', async () => {
+    const other = await startService({ MAX_UPLOAD_BYTES: '1000', MAX_JSON_BYTES: '3000000' });
+    const body = form({ name: 'additional_data', value: long(3_000_000) }, { name: 'file', value: long(1_000), filename: 'load.csv' });
+    expect((await fetch(other.url + PATH + QUERY, { method: 'POST', ...typed(FORM_TYPE, body) })).status).toBe(200);
+    await other.close();
+  });
+
   it('is accepted as JSON of the maximum length', async () => {
     const text = long(MAX_JSON - '{"additional_data":""}'.length);
     expect((await upload(json({ additional_data: text }))).line.additional_data).toBe(text);

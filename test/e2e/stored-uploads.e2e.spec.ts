@@ -153,8 +153,10 @@ describe('GET /uploads/<upload_id>', () => {
   it('answers with a long additional_data unchanged', async () => {
     const text = 'é"\n'.repeat(300_000);
     const { id } = await store({ type: 'application/json', body: JSON.stringify({ additional_data: text }) });
-    const upload = (await (await ask(`/uploads/${id}`)).json()) as Record<string, unknown>;
+    const answer = await ask(`/uploads/${id}`);
+    const upload = (await answer.json()) as Record<string, unknown>;
     expect(upload.additional_data === text).toBe(true);
+    expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(upload).toMatchObject({ content_type: null, content_size: null, content_sha256: null });
   });
 });

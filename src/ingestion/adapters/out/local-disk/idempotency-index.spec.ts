@@ -56,6 +56,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
   });
   afterEach(async () => {
     await storage.close();
+    expect(disk.openFiles).toEqual([]);
     await disk.die();
     vi.useRealTimers();
     await rm(base, { recursive: true });

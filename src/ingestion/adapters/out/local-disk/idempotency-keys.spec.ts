@@ -57,6 +57,7 @@ describe('idempotency keys on the local disk', () => {
   });
   afterEach(async () => {
     await storage.close();
+    expect(disk.openFiles).toEqual([]);
     await disk.die();
     vi.useRealTimers();
     await rm(base, { recursive: true });

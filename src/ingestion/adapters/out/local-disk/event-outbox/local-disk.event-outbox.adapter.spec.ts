@@ -226,6 +226,19 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
+  it('skips lines of removed uploads that are not valid, with one warning, and delivers the others', async () => {
+    await outbox.open();
+    const id = await store();
+    await storage.storedUploads.remove(id);
+    await storage.close();
+    const [name = ''] = (await entries()).filter((each) => each.endsWith('.removed'));
+    const line = await readFile(view.at(`events/${name}`), 'utf8');
+    for (const member of ['received_at', 'removed_at', 'kind']) await appendFile(view.at(`events/${name}`), line.replace(new RegExp(`"${member}":"[^"]*"`), `"${member}":"x"`));
+    await open();
+    expect(await deliverAll()).toEqual([`${id}-removed`]);
+    expect(warnings).toEqual([expect.stringContaining('has a line that is not valid, so its event is not delivered')]);
+  });
+
   it.each<[string, (path: string) => Promise<unknown>]>([
     ['is no JSON', (path) => symlink('x', path)],
     ['names another segment', (path) => symlink(JSON.stringify({ lines: 'uploads/kind=nowcast/date=2026-01-01/x.ndjson', offset: 3 }), path)],

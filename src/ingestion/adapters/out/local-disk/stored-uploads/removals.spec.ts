@@ -40,6 +40,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await storage.close();
+  expect(disk.openFiles).toEqual([]);
   await rm(view.directory, { recursive: true });
 });
 

@@ -22,6 +22,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await storage.close();
+  expect(disk.openFiles).toEqual([]);
   await rm(directory, { recursive: true });
 });
 
