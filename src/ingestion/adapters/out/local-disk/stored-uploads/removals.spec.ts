@@ -98,6 +98,18 @@ it('stops before the next segment when it is broken off, and removes the rest wh
   expect(await view.contentPaths()).toEqual([]);
 });
 
+it('stops before the next segment when the store is closed, which waits for that', async () => {
+  const customerId = 'leaving';
+  for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+  let closing: Promise<void> | undefined;
+  const onProgress = (): void => {
+    closing ??= storage.close();
+  };
+  await expect(storage.storedUploads.removeAll({ customerId }, { onProgress })).rejects.toThrow();
+  await closing;
+  expect(await view.lines()).toHaveLength(2);
+});
+
 it('goes on writing to the same segment after removals that do not concern it', async () => {
   const [removed] = [await storeUpload(storage, anUploadDraft().build()), await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast' }).build())];
   const nowcasts = () => view.files('uploads/kind=nowcast');
