@@ -341,6 +341,11 @@ describe('the order of refusals', () => {
 });
 
 describe('JSON that is designed to be expensive', () => {
+  it('does not include many lists and objects beside each other', async () => {
+    const wide = Array.from({ length: 150 }, () => ({}));
+    expect((await upload(json({ x: wide, y: wide.map(() => []), additional_data: 'z' }))).line.additional_data).toBe('z');
+  });
+
   const brackets = '['.repeat(200);
   it.each([
     ['after a quote in it', `"${brackets}`],
