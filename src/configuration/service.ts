@@ -82,15 +82,17 @@ export function parseEnvironment(variables: Variables): Environment {
 export function checkEnvironment(variables: Variables) {
   const set = effective(variables);
   const parsed = VARIABLES.safeParse(set);
-  const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
-  const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
+  const storageName = VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE);
+  const providerName = VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER);
+  const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, storageName, set);
+  const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, providerName, set);
   const webhook = EVENTS_VARIABLES.safeParse(set);
   const tracing = TRACING_VARIABLES.safeParse(set);
   const modules = [fileStorage.data, identityProvider.data].filter((chosen) => chosen?.adapter === 'module');
   const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
   const warnings = (others = NO_OTHER_READERS): string[] => [
-    ...unusedVariables('FILE_STORAGE', FILE_STORAGES, set.FILE_STORAGE ?? 'local', set, others),
-    ...unusedVariables('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, set.IDENTITY_PROVIDER ?? 'embedded', set, others),
+    ...unusedVariables('FILE_STORAGE', FILE_STORAGES, storageName, set, others),
+    ...unusedVariables('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, providerName, set, others),
     ...unusedSecret(set),
     ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),

@@ -96,6 +96,11 @@ describe('npm run erase', () => {
   });
 });
 
+/** Resolves to whether the removal was acknowledged. */
+async function remove(origin: string, token: string, uploadId: string): Promise<boolean> {
+  return (await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } })).status === 204;
+}
+
 describe('DELETE /uploads/<upload_id>', () => {
   it('leaves each upload whole or gone when the service is killed, and never brings one back', async () => {
     const gone = new Set<string>();
@@ -111,8 +116,7 @@ describe('DELETE /uploads/<upload_id>', () => {
           const { uploadId } = load.acknowledged[index] ?? {};
           if (uploadId === undefined) return;
           begun.add(uploadId);
-          const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
-          if (answer.status === 204) gone.add(uploadId);
+          if (await remove(origin, token, uploadId)) gone.add(uploadId);
         }
       })().catch(() => undefined);
       await load.reached(60 + 30 * round);
@@ -151,11 +155,6 @@ describe('a copy of a running service', () => {
     const load = new Load(origin, 4);
     const begun = new Set<string>();
     const gone = new Set<string>();
-    const remove = async (uploadId: string): Promise<void> => {
-      begun.add(uploadId);
-      const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
-      if (answer.status === 204) gone.add(uploadId);
-    };
 
     const copies: { path: string; stored: Acknowledged[]; goneBefore: Set<string>; begunAtEnd: Set<string> }[] = [];
     for (const number of [1, 2, 3, 4, 5]) {
@@ -171,7 +170,9 @@ describe('a copy of a running service', () => {
       // Removes every second upload that was stored before the copy, as long as it is made.
       for (const [index, { uploadId }] of stored.entries()) {
         if (copied.signal.aborted) break;
-        if (index % 2 === 0 && !begun.has(uploadId)) await remove(uploadId);
+        if (index % 2 !== 0 || begun.has(uploadId)) continue;
+        begun.add(uploadId);
+        if (await remove(origin, token, uploadId)) gone.add(uploadId);
       }
       await copying;
       copies.push({ path, stored, goneBefore, begunAtEnd: new Set(begun) });

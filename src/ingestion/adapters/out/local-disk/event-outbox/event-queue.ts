@@ -61,7 +61,8 @@ export class EventQueue {
 
   private async firstBatch(isWanted: (id: string) => boolean, limit: number): Promise<OutboxBatch | undefined> {
     for (const id of this.known) {
-      const isDue = (this.unreadableUntil.get(id) ?? -Infinity) <= performance.now();
+      const unreadableUntil = this.unreadableUntil.get(id);
+      const isDue = unreadableUntil === undefined || unreadableUntil <= performance.now();
       const batch = isDue && isWanted(id) ? await this.readableBatchOf(id, limit) : undefined;
       if (batch) return batch;
     }

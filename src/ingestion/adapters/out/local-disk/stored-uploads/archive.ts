@@ -259,7 +259,7 @@ export class Archive {
       const names = (await unlessAbsent(disk.readDirectory(this.store.at(directory)))) ?? [];
       for (const name of names) if (name.startsWith('date=')) await directories.removeEmpty(this.store.at(directory, name));
       await unlessAbsent(directories.sync(this.store.at(directory)));
-      await this.store.removeEmptyDirectories(directory);
+      await directories.removeEmpty(this.store.at(directory));
       await directories.sync(this.store.at(contentDirectory(each)));
     }
     this.store.presence.assertHere();

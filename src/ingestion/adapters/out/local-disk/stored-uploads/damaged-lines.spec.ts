@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { uuidAt } from '../../../../../common/uuid.js';
-import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { listed } from '../../../../../testing/stored-uploads.calls.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
@@ -34,23 +34,14 @@ async function openWith(lines: readonly string[]): Promise<void> {
   storage = await LocalDiskFileStorage.open({ directory });
 }
 
-async function listed(limit: number): Promise<string[]> {
-  const ids: string[] = [];
-  let next: UploadPosition | undefined;
-  do {
-    const page = await storage.storedUploads.list({}, limit, next);
-    ids.push(...page.uploads.map(({ uploadId }) => uploadId));
-    next = page.next ?? undefined;
-  } while (next);
-  return ids.reverse();
-}
+const listedIds = async (limit: number): Promise<string[]> => (await listed(storage.storedUploads, {}, limit)).map(({ uploadId }) => uploadId).reverse();
 
 it('lists and finds all uploads between lines that are damaged', async () => {
   const uploads = uploadsOf(8_000, null);
   const isDamaged = (index: number): boolean => index % 37 === 36;
   await openWith(uploads.map((upload, index) => (isDamaged(index) ? indexLine(upload).replace('{', '[') : indexLine(upload))));
   const ids = uploads.filter((_, index) => !isDamaged(index)).map(({ uploadId }) => uploadId);
-  expect(await listed(50)).toEqual(ids);
+  expect(await listedIds(50)).toEqual(ids);
   for (const id of ids.filter((_, index) => index % 499 === 0)) expect((await storage.storedUploads.find(id))?.uploadId).toBe(id);
 });
 
@@ -58,5 +49,5 @@ it.each([1, 2, 3])('lists all uploads behind lines that are damaged in their mid
   const uploads = uploadsOf(6, 'x'.repeat(4_000));
   const isDamaged = (index: number): boolean => index === 3 || index === 5;
   await openWith(uploads.map((upload, index) => (isDamaged(index) ? indexLine(upload).replace('xxx', 'x"x') : indexLine(upload))));
-  expect(await listed(limit)).toEqual(uploads.filter((_, index) => !isDamaged(index)).map(({ uploadId }) => uploadId));
+  expect(await listedIds(limit)).toEqual(uploads.filter((_, index) => !isDamaged(index)).map(({ uploadId }) => uploadId));
 });

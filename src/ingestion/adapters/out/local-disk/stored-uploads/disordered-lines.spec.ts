@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { listed } from '../../../../../testing/stored-uploads.calls.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
-import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
@@ -27,16 +27,11 @@ it('are listed in the order of their times, each once, in whatever order within 
       for (const [index, delay] of delays.entries()) {
         stored.push(await storeUpload(storage, anUploadDraft().with({ receivedAt: new Date(NOON + 1_000 * index - delay), additionalData: TEXT }).build()));
       }
-      const listed: Upload[] = [];
-      for (let next: UploadPosition | null | undefined; next !== null; ) {
-        const page = await storage.storedUploads.list({}, limit, next);
-        listed.push(...page.uploads);
-        ({ next } = page);
-      }
+      const found = await listed(storage.storedUploads, {}, limit);
       await storage.close();
       await rm(directory, { recursive: true });
       const ids = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uploadId);
-      expect(ids(listed)).toEqual(ids(stored.sort((one, other) => comparePositions(other, one))));
+      expect(ids(found)).toEqual(ids(stored.sort((one, other) => comparePositions(other, one))));
     }),
     { numRuns: 15 },
   );

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { uuidAt } from '../../../../../common/uuid.js';
-import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { listed } from '../../../../../testing/stored-uploads.calls.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
@@ -48,18 +48,8 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-async function listed(customerId: string, limit: number): Promise<readonly Upload[]> {
-  const found: Upload[] = [];
-  for (let next: UploadPosition | null | undefined; next !== null; ) {
-    const page = await storage.storedUploads.list({ customerId }, limit, next);
-    found.push(...page.uploads);
-    ({ next } = page);
-  }
-  return found;
-}
-
 it.each([50, 1_000])('lists the uploads of one customer among many, of both kinds, in pages of %i', async (limit) => {
-  expect(await listed(RARE.customerId, limit)).toEqual(expected);
+  expect(await listed(storage.storedUploads, { customerId: RARE.customerId }, limit)).toEqual(expected);
 });
 
 it('lists them for more clients at once than there is memory to read ahead for', async () => {
@@ -69,9 +59,9 @@ it('lists them for more clients at once than there is memory to read ahead for',
 
 it('counts and removes them, and leaves those of the others', async () => {
   const { storedUploads } = storage;
-  const others = await listed('customer-23', 1_000);
+  const others = await listed(storedUploads, { customerId: 'customer-23' }, 1_000);
   expect(await storedUploads.removeAll({ customerId: RARE.customerId }, { dryRun: true })).toBe(expected.length);
   expect(await storedUploads.removeAll({ customerId: RARE.customerId }, {})).toBe(expected.length);
-  expect(await listed(RARE.customerId, 100)).toEqual([]);
-  expect(await listed('customer-23', 1_000)).toEqual(others);
+  expect(await listed(storedUploads, { customerId: RARE.customerId }, 100)).toEqual([]);
+  expect(await listed(storedUploads, { customerId: 'customer-23' }, 1_000)).toEqual(others);
 });

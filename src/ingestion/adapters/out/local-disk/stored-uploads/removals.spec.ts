@@ -30,6 +30,9 @@ const restart = async (): Promise<void> => {
   await open();
 };
 const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+const storeOnThreeDays = async (customerId: string): Promise<void> => {
+  for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+};
 const remove = (uploadId: string): Promise<boolean> => storage.storedUploads.remove(uploadId);
 
 beforeEach(async () => {
@@ -83,7 +86,7 @@ it('removes the empty directories that an interrupted upload has left, with the 
 
 it('stops before the next segment when it is broken off, and removes the rest when it is called again', async () => {
   const customerId = 'leaving';
-  for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+  await storeOnThreeDays(customerId);
   const end = new AbortController();
   const reason = new Error('enough');
   const onProgress = ({ segments }: RemovalProgress): void => {
@@ -100,7 +103,7 @@ it('stops before the next segment when it is broken off, and removes the rest wh
 
 it('stops before the next segment when the store is closed, which waits for that', async () => {
   const customerId = 'leaving';
-  for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+  await storeOnThreeDays(customerId);
   let closing: Promise<void> | undefined;
   const onProgress = (): void => {
     closing ??= storage.close();
@@ -366,7 +369,7 @@ it('completes an interrupted removal of an upload whose line has a customer that
   await writeFile(view.at(segment), (await readFile(view.at(segment), 'utf8')).replace('"customer_id":"customer-1"', '"customer_id":1'));
   disk = new GatedDisk();
   await open();
-  disk.gate = (perform, operation, path) => (operation === 'rename' && path.startsWith(view.at('uploads')) ? Promise.reject(new Error('EIO')) : perform());
+  disk.failNext('rename', /\.ndjson$/);
   await expect(remove(uploadId)).rejects.toThrow();
   await restart();
   expect([await view.lines(), await view.files('files'), warnings.filter((text) => text.includes('not a removal list'))]).toEqual([[], [], []]);
