@@ -9,9 +9,6 @@ const CURVES = ['memory', 'descriptors', 'threads', 'event-loop lag'];
 const LATENCIES = ['JSON upload', '4 KiB file with a key', 'page of uploads', 'content', 'GET /users'];
 /** Without a verdict. */
 const CONTROLS = ['control write', 'control fetch', 'control read'];
-/** What doesn't depend on the load of other tests, or on the few samples of a short run. */
-const STEADY = ['descriptors', 'threads'];
-const MOST_GROWTH = 1.05;
 const WITHIN_MS = 240_000;
 
 // It reads /proc.
@@ -27,20 +24,18 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
     await workspace.dispose();
   });
 
-  /** Allows memory and times any growth: other tests run beside it, and it is too short to judge them. */
+  /** Allows memory, times and the descriptors in use any growth: other tests run beside it, and it is too short to judge them. */
   const run = async (setup: string, ...parameters: string[]): Promise<void> => {
     const all = [`--only=${setup}`, '--most-growth=Infinity', `--directory=${workspace.directory}`, ...parameters];
     soak = workspace.run(process.execPath, ['test/soak/run.mjs', ...all], cacheVariables(), resolve('.'));
     const { code } = await soak.exited;
     expect(code, soak.stdout + soak.stderr).toBe(0);
     expect(soak.stdout).toContain('no unexpected answer; the store is as the lines say');
-    for (const curve of STEADY) {
-      const [, second, last] = new RegExp(`^│ ${curve} +│ '([\\d.]+)' +│ '([\\d.]+)'`, 'm').exec(soak.stdout) ?? [];
-      expect(Number(last) / Number(second), soak.stdout).toBeLessThanOrEqual(MOST_GROWTH);
-    }
+    // The number of threads depends neither on the load of other tests nor on the few samples of a short run.
+    expect(soak.stdout).toMatch(/^│ threads +│ '(\d+)' +│ '\1' /m);
   };
 
-  it('prints a table, draws the curves, and finds no unexpected answer, and no more descriptors or threads', async () => {
+  it('prints a table, draws the curves, and finds no unexpected answer, and no descriptor that stays open', async () => {
     // Memory is read twice in each quarter.
     await run('local', '--minutes=1.5', '--rate=50');
     for (const curve of CURVES) expect(soak.stdout).toMatch(new RegExp(`^│ ${curve} +│ '\\d.*'flat'`, 'm'));
@@ -51,8 +46,8 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
     expect([...svg.matchAll(/<polyline points="[\d., ]+"/g)]).toHaveLength(CURVES.length + LATENCIES.length + CONTROLS.length);
   }, WITHIN_MS);
 
-  it.runIf(isVersitygwAvailable() && isKeycloakAvailable())('finds no unexpected answer with a bucket and Keycloak, and no more descriptors or threads after a burst', async () => {
-    // Without a burst, connections that are never closed are all open after some seconds, and their number is steady.
+  it.runIf(isVersitygwAvailable() && isKeycloakAvailable())('finds no unexpected answer with a bucket and Keycloak, and no descriptor that stays open after a burst', async () => {
+    // Connections that are never closed are as many as were needed at the same time.
     await run('distributed', '--minutes=1', '--rate=20', '--burst=200');
   }, WITHIN_MS);
 });

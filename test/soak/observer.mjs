@@ -7,6 +7,8 @@ const SAMPLE_MS = 1_000;
 /** How many samples are taken per reading of `/metrics`, and per reading of memory (after a garbage collection). */
 const METRICS_EVERY = 5;
 const MEMORY_EVERY = 10;
+/** Longer than connections to stores and identity providers stay open idle. */
+const REST_MS = 30_000;
 const MIB = 1024 * 1024;
 
 /**
@@ -32,9 +34,8 @@ export async function observe(service, connections, signal, onSample) {
   const began = performance.now();
   const meter = new MemoryMeter(service.child.pid);
   const collector = await GarbageCollector.connect(service);
-  const count = async (name) => (await readdir(`/proc/${service.child.pid}/${name}`)).length;
   for (let index = 0; !signal.aborted; index++) {
-    const [descriptors, threads] = await Promise.all([count('fd'), count('task')]);
+    const [descriptors, threads] = await Promise.all([countOf(service, 'fd'), countOf(service, 'task')]);
     const at = (performance.now() - began) / 1000;
     const lag = index % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
     const memory = index % MEMORY_EVERY === 0 ? { memory: await memoryInUse(collector, meter) } : {};
@@ -43,6 +44,25 @@ export async function observe(service, connections, signal, onSample) {
   }
   collector.close();
 }
+
+/** How many descriptors a service has open. Those of its clients' connections count, too. */
+export const openDescriptors = (service) => countOf(service, 'fd');
+
+/**
+ * Waits until a service without load has no more than this many descriptors open, for at most 30 seconds.
+ *
+ * @returns {Promise<number>} how many are open then
+ */
+export async function descriptorsAtRest(service, most) {
+  const endsAt = performance.now() + REST_MS;
+  for (;;) {
+    const open = await openDescriptors(service);
+    if (open <= most || performance.now() > endsAt) return open;
+    await delay(SAMPLE_MS);
+  }
+}
+
+const countOf = async (service, name) => (await readdir(`/proc/${service.child.pid}/${name}`)).length;
 
 async function memoryInUse(collector, meter) {
   await collector.collect();

@@ -16,7 +16,7 @@ import { drawCurves } from './curves.mjs';
 import { INSPECTED } from './garbage-collector.mjs';
 import { growthOf, medians } from './growth.mjs';
 import { MixedLoad } from './load.mjs';
-import { observe } from './observer.mjs';
+import { descriptorsAtRest, observe, openDescriptors } from './observer.mjs';
 
 /** The control of each setup, which stores where the service does. */
 const CONTROLS = { local: resolve('test/soak/disk-control.mjs'), distributed: resolve('test/soak/bucket-control.mjs') };
@@ -31,6 +31,8 @@ const SHOWN_KINDS = {
   content: { title: 'content', control: 'control fetch' },
   users: { title: 'GET /users', control: 'control read' },
 };
+/** More descriptors than before the load that a service may keep open: the files of the day and of its keys. */
+const KEPT_OPEN = 16;
 const COLUMNS = ['second quarter', 'last quarter', 'ratio', 'beside the control', ''];
 
 const { values } = parseArgs({
@@ -91,6 +93,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', ...variables });
       const control = await services.start(variables, CONTROLS[name]);
       const load = new MixedLoad(service, control, () => newToken(service), new Random(seed));
+      const atFirst = await openDescriptors(service);
       await load.prepare();
       const ending = new AbortController();
       const samples = [];
@@ -104,6 +107,9 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       await Promise.race([delay(seconds * 1000), service.death('The service'), control.death('The control'), observing, loading]);
       ending.abort();
       await Promise.all([observing, loading]);
+      progress.show(`${name}: waiting until idle connections are closed`);
+      const most = atFirst + KEPT_OPEN;
+      const atRest = await descriptorsAtRest(service, most);
       progress.clear();
       const { code } = await service.end('SIGTERM');
       const curves = curvesOf(samples, load.latencies);
@@ -114,6 +120,7 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
       const rows = curves.map((curve) => growthOf(curve, seconds, mostGrowth));
       console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])), COLUMNS);
       const problems = [...load.unexpected].map(([what, count]) => `${count} x ${what}`);
+      if (atRest > most) problems.push(`${atRest} descriptors stayed open, ${atFirst} were open before the load`);
       if (code !== 0) problems.push(`the service ended with ${code}`);
       problems.push(...(await verify(service)));
       console.log(problems.length === 0 ? 'no unexpected answer; the store is as the lines say' : problems.join('\n'));
