@@ -37,6 +37,8 @@ describe('DecodingSlots', () => {
     expect(begun).toEqual([0, 1, 2, 3]);
     for (const body of [0, 1, 1, 2, 3]) await end(body);
     expect(begun).toEqual([0, 1, 2, 3, 4, 7, 5, 6]);
+    for (const body of [4, 5, 6, 7]) await end(body);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('forgets a body whose connection is lost before its turn', async () => {

@@ -58,4 +58,5 @@ export class DecodingSlots {
   }
 }
 
-export const decodingSlots = new DecodingSlots();
+/** Bodies that have arrived never wait for those that are still arriving, whose clients may be slow. */
+export const decodingSlots = { arrived: new DecodingSlots(), arriving: new DecodingSlots() };

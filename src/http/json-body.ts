@@ -6,6 +6,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type JsonMember, OTHER_VALUE } from '../common/json-members.js';
 import { JsonReader, MAX_JSON_DEPTH } from '../common/json-reader.js';
 import { joined } from '../common/joined.js';
+import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 import { behindHead, readHead } from '../common/stream-head.js';
 import { Turns } from '../common/turns.js';
@@ -196,8 +197,13 @@ const nothingToEnd = (): void => undefined;
 
 function toMember(value: unknown): JsonMember {
   if (typeof value === 'string' || value === null) return value;
-  const isTextList = Array.isArray(value) && value.every((item) => typeof item === 'string');
-  return isTextList ? [...new Set(value)] : OTHER_VALUE;
+  if (!Array.isArray(value)) return OTHER_VALUE;
+  const texts = new Set<string>();
+  for (const item of value as unknown[]) {
+    if (typeof item !== 'string') return OTHER_VALUE;
+    texts.add(item);
+  }
+  return [...texts];
 }
 
 function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBodyLimits): Chunks {
@@ -206,14 +212,17 @@ function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBo
 }
 
 async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number, connection: Socket): Chunks {
-  const endTurn = await decodingSlots.take(connection).catch((error: unknown) => {
+  // A short body has arrived before it takes a slot, so that no other body waits for a slow client of a short one.
+  const head = await readHead(encoded, FREE_BYTES);
+  const slots = head.rest ? decodingSlots.arriving : decodingSlots.arrived;
+  const endTurn = await slots.take(connection).catch((error: unknown) => {
     void encoded.return();
     throw error;
   });
   const decoder = DECODERS[coding]();
   let encodedBytes = 0;
   async function* counted(): Chunks {
-    for await (const chunk of encoded) {
+    for await (const chunk of behindHead(head)) {
       encodedBytes += chunk.length;
       yield chunk;
     }

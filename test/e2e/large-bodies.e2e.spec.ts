@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { IncomingMessage } from 'node:http';
@@ -8,7 +8,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { JsonReader } from '../../src/common/json-reader.js';
 import { bodyPace } from '../../src/http/body-pace.js';
-import { decodingSlots } from '../../src/http/decoding-slots.js';
+import { type DecodingSlots, decodingSlots } from '../../src/http/decoding-slots.js';
 import { form, FORM_TYPE } from '../support/form.js';
 import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
@@ -259,17 +259,41 @@ describe('a body in chunks of one byte', () => {
 });
 
 describe('a body waits', () => {
-  it.each(CODINGS)('for a slot, until one of four is free, before it is decoded: %s', async (coding, encode) => {
-    // A taken slot is freed after two seconds by a timer. With fake timers this never happens.
+  const SHORT = '{"additional_data":"x"}';
+  /** Longer than 64 KiB when it is compressed. */
+  const LONG = JSON.stringify({ additional_data: 'x', readings: randomBytes(100_000).toString('hex') });
+
+  /** Takes all four slots. Each is freed after two seconds by a timer, which with fake timers never happens. */
+  async function takeAll(slots: DecodingSlots): Promise<() => void> {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const slots = await Promise.all(Array.from({ length: 4 }, () => decodingSlots.take(new EventEmitter())));
+    const taken = await Promise.all(Array.from({ length: 4 }, () => slots.take(new EventEmitter())));
     vi.useRealTimers();
-    const take = vi.spyOn(decodingSlots, 'take');
-    const upload = post(encode(Buffer.from('{"additional_data":"x"}')), { 'Content-Encoding': coding });
-    const answer = await expectWait(service, upload, () => take.mock.calls.length > 0, () => {
-      for (const free of slots) free();
-    });
-    expect((await line(answer)).additional_data).toBe('x');
+    return () => {
+      for (const free of taken) free();
+    };
+  }
+
+  it.each(CODINGS.flatMap(([coding, encode]) => [['short', SHORT, decodingSlots.arrived, coding, encode], ['long', LONG, decodingSlots.arriving, coding, encode]] as const))(
+    'for a slot, until one of four is free, before it is decoded: a %s one',
+    async (_length, body, slots, coding, encode) => {
+      const free = await takeAll(slots);
+      const take = vi.spyOn(slots, 'take');
+      const upload = post(encode(Buffer.from(body)), { 'Content-Encoding': coding });
+      const answer = await expectWait(service, upload, () => take.mock.calls.length > 0, free);
+      expect((await line(answer)).additional_data).toBe('x');
+    },
+  );
+
+  it('for no slot of a slow client if it is compressed and short', async () => {
+    const free = await takeAll(decodingSlots.arriving);
+    const take = vi.spyOn(decodingSlots.arrived, 'take');
+    const coded = gzipSync(SHORT);
+    const slow = await Promise.all(Array.from({ length: 5 }, () => open(service.port)));
+    for (const client of slow) client.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${coded.length}\r\n\r\nx`);
+    expect((await line(await post(coded, { 'Content-Encoding': 'gzip' }))).additional_data).toBe('x');
+    expect(take).toHaveBeenCalledOnce();
+    for (const client of slow) client.destroy();
+    free();
   });
 
   it('for no slot of an upload that was refused before its bytes were read', async () => {
@@ -278,11 +302,11 @@ describe('a body waits', () => {
     await vi.waitFor(async () => {
       expect(await service.files('staging')).not.toEqual([]);
     }, { timeout: 10_000 });
-    const coded = gzipSync(filled('{"additional_data":"x","readings":[', '1.25,', '1]}', 100_000));
+    const coded = gzipSync(LONG);
     const answers = await Promise.all(Array.from({ length: 4 }, () => post(coded, { 'Content-Encoding': 'gzip', 'Idempotency-Key': 'slow' })));
     expect(answers.map(({ status }) => status)).toEqual([409, 409, 409, 409]);
-    const slot = decodingSlots.take(new EventEmitter());
-    expect(decodingSlots.waitingCount).toBe(0);
+    const slot = decodingSlots.arriving.take(new EventEmitter());
+    expect(decodingSlots.arriving.waitingCount).toBe(0);
     (await slot)();
     first.destroy();
   });

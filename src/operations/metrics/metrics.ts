@@ -36,7 +36,7 @@ function queueLengths(waitingLines: () => number | undefined): Gauge {
     registers: [],
     collect() {
       this.set({ queue: 'body_memory' }, processMemory.waitingCount);
-      this.set({ queue: 'decoding' }, decodingSlots.waitingCount);
+      this.set({ queue: 'decoding' }, decodingSlots.arrived.waitingCount + decodingSlots.arriving.waitingCount);
       this.set({ queue: 'body_chunks' }, bodyPace.waitingCount);
       this.set({ queue: 'turns' }, waitingTurns());
       const lines = waitingLines();
