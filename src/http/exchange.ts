@@ -5,6 +5,7 @@ import { inspect } from 'node:util';
 import { hasBody, targetPath } from './request-head.js';
 import { drain } from './drain.js';
 
+const REQUEST_ID_HEADER = 'X-Request-Id';
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** One request and its response, with the state that Node and Express don't keep. */
@@ -29,6 +30,7 @@ export interface Exchange {
   endedAt?: number;
   traceId?: string;
   customerId?: string;
+  uploadId?: string;
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
@@ -65,6 +67,12 @@ export function noteCustomer(request: IncomingMessage, customerId: string | unde
   if (exchange && customerId !== undefined) exchange.customerId = customerId;
 }
 
+/** Notes, for the log and for traces, the upload that a request has stored, or repeated. */
+export function noteUpload(request: IncomingMessage, uploadId: string): void {
+  const exchange = (request as InExchange)[EXCHANGE];
+  if (exchange) exchange.uploadId = uploadId;
+}
+
 /** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
@@ -95,16 +103,45 @@ export class LogEntry {
   }
 }
 
+/** Responses with this member add the headers of every answer themselves, when their head is written. */
+export const ADDS_ANSWER_HEADERS = Symbol('addsAnswerHeaders');
+
+/**
+ * Makes the responses of a class add the headers of every answer when their head is written, unless they are the first
+ * that are given to `writeHead`.
+ */
+export function addAnswerHeaders(prototype: ServerResponse): void {
+  const writeHead = Reflect.get<ServerResponse, 'writeHead'>(prototype, 'writeHead');
+  Object.assign(prototype, {
+    [ADDS_ANSWER_HEADERS]: true,
+    writeHead(this: ServerResponse, statusCode: number, ...rest: readonly unknown[]): ServerResponse {
+      const exchange = (this.req as InExchange)[EXCHANGE];
+      const [headers] = rest;
+      if (exchange && !(Array.isArray(headers) && headers[0] === REQUEST_ID_HEADER)) setAnswerHeaders(exchange);
+      return writeHead.call(this, statusCode, ...(rest as []));
+    },
+  });
+}
+
+/** Sets the headers of every answer that aren't set yet. */
+export function setAnswerHeaders({ response, requestId }: Exchange): void {
+  if (!response.hasHeader(REQUEST_ID_HEADER)) response.setHeader(REQUEST_ID_HEADER, requestId);
+  if (!response.hasHeader('X-Content-Type-Options')) response.setHeader('X-Content-Type-Options', 'nosniff');
+}
+
 /**
  * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation. Handlers call this function instead
  * of returning the object, because an interceptor of the application could change a returned object.
+ *
+ * @param headers further headers: names and values in turn. All headers go to `writeHead` together: setting each by
+ *   itself took 2 to 5 % of the time of a small upload.
  */
-export function sendJson(response: ServerResponse, body: object): void {
+export function sendJson(response: ServerResponse, body: object, headers: readonly string[] = []): void {
   const json = Buffer.isBuffer(body) ? body : JSON.stringify(body);
-  response.writeHead(response.statusCode, {
-    'Content-Type': 'application/json; charset=utf-8',
-    'Content-Length': Buffer.byteLength(json),
-  });
+  const exchange = (response.req as InExchange)[EXCHANGE];
+  const ofEveryAnswer = exchange && response.getHeaderNames().length === 0 ? [REQUEST_ID_HEADER, exchange.requestId, 'X-Content-Type-Options', 'nosniff'] : [];
+  const length = String(Buffer.byteLength(json));
+  response.writeHead(response.statusCode, [...ofEveryAnswer, ...headers, 'Content-Type', 'application/json; charset=utf-8', 'Content-Length', length]);
   response.end(json);
 }
 

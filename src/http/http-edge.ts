@@ -7,7 +7,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
+import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, exchangeOf, latestExchange, LogEntry, requestIdOf, setAnswerHeaders } from './exchange.js';
 import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
@@ -47,6 +47,9 @@ export function dispatcher(express: RequestListener, routes: ReadonlyMap<string,
     const end = url.indexOf('?');
     const direct = routes.get(`${method} ${end < 0 ? url : url.slice(0, end)}`);
     if (!direct) {
+      // At once, because an Express application within this one changes the prototype of the response.
+      const exchange = exchangeOf(request);
+      if (exchange) setAnswerHeaders(exchange);
       express(request, response);
       return;
     }
@@ -82,8 +85,7 @@ function receiver(server: Server): Receive {
     const before = latestExchange(request.socket);
     const exchange = beginExchange(request, response, awaitsContinue);
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
-    response.setHeader('X-Request-Id', exchange.requestId);
-    response.setHeader('X-Content-Type-Options', 'nosniff');
+    if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
     // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
@@ -261,9 +263,8 @@ function logExchange(exchange: Exchange, status: number | undefined, refusal: Ex
   if (exchange.endedAt !== undefined) return;
   const endedAt = performance.now();
   exchange.endedAt = endedAt;
-  const { requestId, startedAt, path, request: { method }, response, traceId: trace_id, customerId } = exchange;
+  const { requestId, startedAt, path, request: { method }, traceId: trace_id, uploadId, customerId } = exchange;
   const ms = Math.round((endedAt - startedAt) * 10) / 10;
-  const uploadId = response.getHeader('x-upload-id');
   logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method, path, status, ms, uploadId, kind: refusal?.kind, reason: refusal?.reason, aborted }, customerId));
 }
 

@@ -2,6 +2,7 @@ import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
+import { addAnswerHeaders } from './exchange.js';
 import { dispatcher } from './http-edge.js';
 import { type DirectRoute, type ExpressLayer, layersOf } from './route-table.js';
 
@@ -35,6 +36,7 @@ export class HttpAdapter extends ExpressAdapter {
     class ExpressResponse extends ServerResponse<ExpressRequest> {}
     instance.request = Object.setPrototypeOf(ExpressRequest.prototype, instance.request) as Express['request'];
     instance.response = Object.setPrototypeOf(ExpressResponse.prototype, instance.response) as Express['response'];
+    addAnswerHeaders(ExpressResponse.prototype);
     const options = { IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse, highWaterMark: HIGH_WATER_MARK };
     this.setHttpServer(createServer(options, dispatcher(instance, this.directRoutes)));
   }

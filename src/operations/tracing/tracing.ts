@@ -102,11 +102,10 @@ export class Tracing implements OnApplicationShutdown {
   private end(exchange: EndedExchange): void {
     const span = this.spans.get(exchange);
     if (!span?.isRecording()) return;
-    const { request, response, refusal, endedAt } = exchange;
+    const { request, response, uploadId, refusal, endedAt } = exchange;
     const { path: route } = ((request as Request).route ?? {}) as { readonly path?: string };
     if (route !== undefined) span.updateName(`${request.method ?? ''} ${route}`).setAttribute('http.route', route);
-    const uploadId = response.getHeader('x-upload-id');
-    if (uploadId !== undefined) span.setAttribute('load_data.upload_id', String(uploadId));
+    if (uploadId !== undefined) span.setAttribute('load_data.upload_id', uploadId);
     if (response.headersSent) span.setAttribute('http.response.status_code', response.statusCode);
     if (refusal) span.setAttribute('error.type', refusal.kind);
     else if (!response.writableFinished) span.setAttribute('error.type', 'aborted');

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CanActivate, type ExecutionContext, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
-import { noteCustomer, sendJson } from '../../../../http/exchange.js';
+import { noteCustomer, noteUpload, sendJson } from '../../../../http/exchange.js';
 import { parseQuery } from '../../../../http/query.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
@@ -77,10 +77,11 @@ export class UploadController {
       const { file, additionalData } = body;
       const command = { kind, customerId, filename, manufacturer, idempotencyKey: head.idempotencyKey, file, additionalData };
       const { uploadId, content, replayed } = await this.uploadLoadData.execute(command);
-      response.setHeader('X-Upload-Id', uploadId);
-      if (content) response.setHeader('X-Upload-Digest', sha256Field(content.sha256));
-      if (replayed) response.setHeader('Idempotent-Replayed', 'true');
-      sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
+      noteUpload(request, uploadId);
+      const headers = ['X-Upload-Id', uploadId];
+      if (content) headers.push('X-Upload-Digest', sha256Field(content.sha256));
+      if (replayed) headers.push('Idempotent-Replayed', 'true');
+      sendJson(response, { status: 'success', message: 'Data uploaded successfully.' }, headers);
     } finally {
       body.end?.();
     }
