@@ -103,6 +103,13 @@ const isHandler = (handler: Partial<ExpressHandler> | undefined): handler is Exp
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
 
+/** The method and path of each of the service's operations, such as `GET` and `/uploads/:upload_id`, with its base path. */
+export const serviceRoutes = (express: Express): { readonly method: string; readonly path: string }[] =>
+  layersOf(express).filter(isServiceRoute).flatMap(({ route }) => {
+    const path = route?.path;
+    return typeof path === 'string' ? Object.keys(route?.methods ?? {}).map((method) => ({ method: method.toUpperCase(), path })) : [];
+  });
+
 function matches(routes: readonly ExpressLayer[], request: IncomingMessage): boolean {
   const path = targetPath((request as { originalUrl?: string }).originalUrl ?? request.url ?? '');
   const method = request.method?.toLowerCase() ?? '';

@@ -755,6 +755,9 @@ describe('metrics and HEAD', () => {
     for (const line of [
       /^http_requests_total\{method="POST",route="\/ingestHistoricalLoadData\/upload_historical",status="200"\} [1-9]/m,
       /^http_requests_total\{method="GET",route="unmatched",status="404"\} [1-9]/m,
+      // Not requested before.
+      /^http_requests_total\{method="POST",route="\/idpManagementBackend\/assign-role",status="502"\} 0$/m,
+      /^http_requests_total\{method="DELETE",route="\/uploads\/:upload_id",status="500"\} 0$/m,
       /^load_data_uploads_total\{kind="historical"\} [1-9]/m,
       /^load_data_uploads_total\{kind="nowcast"\} \d/m,
       /^load_data_upload_failures_total\{kind="historical",reason="storage-failure"\} 0$/m,
@@ -762,6 +765,7 @@ describe('metrics and HEAD', () => {
       /^load_data_upload_bytes_total\{kind="historical"\} [1-9]/m,
       /^load_data_flushes_total\{outcome="ok"\} [1-9]/m,
       /^identity_provider_calls_total\{operation="listRoles",outcome="ok"\} [1-9]/m,
+      /^identity_provider_calls_total\{operation="listRoles",outcome="failed"\} 0$/m,
       /^load_data_ready 1$/m,
       /^load_data_dependency_state\{dependency="file_storage",state="up"\} 1$/m,
       /^load_data_dependency_state\{dependency="identity_provider",state="down"\} 0$/m,

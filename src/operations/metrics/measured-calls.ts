@@ -12,7 +12,11 @@ import type { CallMetrics, Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
 function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string): Observer {
+  const known = new Set<string>();
   return async (operation, call) => {
+    // A rate in Prometheus can't include the failure with which a series begins, so it begins at 0 with the first call.
+    if (!known.has(operation)) calls.total.inc({ operation, outcome: 'failed' }, 0);
+    known.add(operation);
     const stop = calls.seconds.startTimer({ operation });
     let outcome = 'ok';
     calls.inProgress += 1;

@@ -1,9 +1,10 @@
 import type { Server } from 'node:http';
 import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import type { Request } from 'express';
+import type { Express, Request } from 'express';
 import type { Metric, MetricValueWithName } from 'prom-client';
 import { type EndedExchange, EXCHANGE_END } from '../../http/exchange.js';
+import { serviceRoutes } from '../../http/route-table.js';
 import { Metrics, SECONDS } from './metrics.js';
 
 interface RouteTally {
@@ -16,6 +17,9 @@ interface RouteTally {
   readonly buckets: number[];
   seconds: number;
 }
+
+/** The time series of these begin at 0, because a rate in Prometheus can't include the error with which a series begins. */
+const SERVER_ERRORS = [500, 502, 503];
 
 const DURATION = { name: 'http_request_duration_seconds', help: 'Time from head to answer' };
 
@@ -36,8 +40,9 @@ export class RequestMetrics implements OnApplicationBootstrap {
   }
 
   onApplicationBootstrap(): void {
-    const server = this.host.httpAdapter.getHttpServer() as Server;
-    server.on(EXCHANGE_END, this.count);
+    const { httpAdapter } = this.host;
+    for (const { method, path } of serviceRoutes(httpAdapter.getInstance<Express>())) this.newTally(`${method} ${path}`, { method, route: path });
+    (httpAdapter.getHttpServer() as Server).on(EXCHANGE_END, this.count);
   }
 
   private readonly count = ({ request, response, startedAt, endedAt }: EndedExchange): void => {
@@ -46,17 +51,20 @@ export class RequestMetrics implements OnApplicationBootstrap {
     const route = ((request as Request).route as { path?: string } | undefined)?.path ?? 'unmatched';
     const seconds = (endedAt - startedAt) / 1000;
     const key = `${method} ${route}`;
-    let tally = this.tallies.get(key);
-    if (!tally) {
-      tally = { labels: { method, route }, statuses: new Map(), buckets: Array<number>(SECONDS.length + 1).fill(0), seconds: 0 };
-      this.tallies.set(key, tally);
-    }
+    const tally = this.tallies.get(key) ?? this.newTally(key, { method, route });
     tally.statuses.set(response.statusCode, (tally.statuses.get(response.statusCode) ?? 0) + 1);
     tally.seconds += seconds;
     let at = 0;
     while (seconds > (SECONDS[at] ?? Infinity)) at += 1;
     tally.buckets[at] = (tally.buckets[at] ?? 0) + 1;
   };
+
+  private newTally(key: string, labels: RouteTally['labels']): RouteTally {
+    const statuses = new Map(SERVER_ERRORS.map((status) => [status, 0]));
+    const tally = { labels, statuses, buckets: Array<number>(SECONDS.length + 1).fill(0), seconds: 0 };
+    this.tallies.set(key, tally);
+    return tally;
+  }
 
   private *counts(): Generator<{ labels: Record<'method' | 'route' | 'status', string | number>; value: number }> {
     for (const { labels, statuses } of this.tallies.values()) {
