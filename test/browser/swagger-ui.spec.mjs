@@ -7,6 +7,7 @@ import { startChromium } from './chromium.mjs';
 
 const SCREENSHOTS = 'dist/screenshots';
 const FILE = 'docs/examples/greenbutton_usage.xml';
+const UNKNOWN_ID = '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10';
 const OPERATIONS = ['uploadHistorical', 'uploadNowcast', 'listUploads', 'findUpload', 'downloadUpload', 'deleteUpload', 'deleteUploads', 'assignRole', 'createRole', 'createUser', 'updateUser', 'listRoles', 'listUsers'];
 
 let browser;
@@ -173,6 +174,16 @@ describe('Swagger UI, 1280 pixels wide', () => {
     expect(await execute(await open(page, 'deleteUploads'))).toEqual({ status: 200, body: { status: 'success', deleted: 0 } });
     await close(page, 'deleteUploads');
     expect(await service.lines()).toHaveLength(3);
+  });
+
+  it('finds the last upload, whose id it fills in, but not over one that was typed', async () => {
+    const block = await open(page, 'findUpload');
+    expect(await execute(block)).toMatchObject({ status: 200, body: { filename: 'mine.xml' } });
+    await block.locator('tr[data-param-name=upload_id] input').fill(UNKNOWN_ID);
+    await open(page, 'downloadUpload');
+    await close(page, 'downloadUpload');
+    expect(await block.locator('tr[data-param-name=upload_id] input').inputValue()).toBe(UNKNOWN_ID);
+    await close(page, 'findUpload');
   });
 
   it('lists, finds, fetches and removes uploads', async () => {

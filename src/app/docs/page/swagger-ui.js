@@ -20,6 +20,23 @@ const touched = new WeakSet();
 /** Remembers the fields that a person changed: choosing a file fills in its name only if no name was typed. */
 document.addEventListener('input', ({ target, isTrusted }) => isTrusted && touched.add(target), true);
 
+let lastUploadId;
+const ownFetch = window.fetch;
+/** Remembers the id of the last upload, which `fillInUploadId` fills in. */
+window.fetch = async (...parameters) => {
+  const answer = await ownFetch(...parameters);
+  lastUploadId = answer.headers.get('X-Upload-Id') ?? lastUploadId;
+  return answer;
+};
+
+/** Replaces the example of an upload's id, which nobody has, by that of the last upload, unless a person typed one. */
+function fillInUploadId() {
+  if (lastUploadId === undefined) return;
+  for (const field of document.querySelectorAll('tr[data-param-name=upload_id] input:not([disabled])')) {
+    if (!touched.has(field) && field.value !== lastUploadId) type(field, lastUploadId);
+  }
+}
+
 document.addEventListener('change', ({ target }) => {
   if (target instanceof HTMLSelectElement && target.closest('.body-param-content-type')) forgetBody(operationOf(target));
   if (!(target instanceof HTMLInputElement) || target.type !== 'file') return;
@@ -83,10 +100,11 @@ function refuseWithoutFile(event, button) {
 }
 
 /**
- * Gives an accessible name to controls that Swagger UI leaves without one. When the dialog "Authorize" opens, puts the
+ * Fills in the id of the last upload. Gives an accessible name to controls that Swagger UI leaves without one. When the dialog "Authorize" opens, puts the
  * focus in the field for the secret or token.
  */
 function complete() {
+  fillInUploadId();
   for (const button of document.querySelectorAll('.close-modal:not([aria-label])')) button.setAttribute('aria-label', 'Close');
   for (const select of document.querySelectorAll('.examples-select-element:not([aria-label])')) select.setAttribute('aria-label', 'Example');
   for (const field of document.querySelectorAll('input[type=file]:not([aria-label])')) field.setAttribute('aria-label', 'File');
