@@ -398,6 +398,53 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
   });
 
+  it('keeps all pods but one when it is updated or a node is drained, and spreads them over zones and nodes', async () => {
+    const objects = await render(merged({ shape: 'distributed' }, STORES.s3, PROVIDERS.keycloak));
+    expect(ofKind(objects, 'Deployment')?.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } });
+    expect(ofKind(objects, 'PodDisruptionBudget')?.spec).toMatchObject({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow' });
+    const { spec, metadata } = servicePod(objects);
+    const { topologySpreadConstraints: spread = [] } = spec;
+    expect(spread.map(({ topologyKey, maxSkew, whenUnsatisfiable, matchLabelKeys }) => [topologyKey, maxSkew, whenUnsatisfiable, matchLabelKeys])).toEqual(
+      ['topology.kubernetes.io/zone', 'kubernetes.io/hostname'].map((key) => [key, 1, 'ScheduleAnyway', ['pod-template-hash']]),
+    );
+    for (const { labelSelector } of spread) expect(selects(labelSelector.matchLabels, metadata.labels)).toBe(true);
+    const scaled = await render(merged({ shape: 'distributed', autoscaling: { enabled: true, minReplicas: 3, maxReplicas: 9 } }, STORES.s3, PROVIDERS.keycloak));
+    expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ minReplicas: 3, maxReplicas: 9, scaleTargetRef: { kind: 'Deployment', name: ofKind(scaled, 'Deployment')?.metadata.name } });
+  });
+
+  it('takes a pod out of service within 16 seconds, restarts one that hangs within 65, and gives it ten minutes to start', async () => {
+    const { startupProbe, readinessProbe, livenessProbe } = servicePod(await render({})).spec.containers[0];
+    for (const [probe, most] of [[readinessProbe, 16], [livenessProbe, 65], [startupProbe, 605]] as const) {
+      const { periodSeconds = 10, failureThreshold = 3, timeoutSeconds = 1 } = probe;
+      expect(periodSeconds * failureThreshold + timeoutSeconds).toBeLessThanOrEqual(most);
+      // A check of the bucket takes up to five seconds.
+      if (probe === readinessProbe) expect(timeoutSeconds).toBeGreaterThan(5);
+    }
+  });
+
+  it('restricts the network of all of its pods, if it is asked to', () => {
+    for (const { name, objects } of cases) {
+      const policy = ofKind(objects, 'NetworkPolicy')?.spec;
+      if (!policy) continue;
+      for (const { pod } of podsOf(objects)) expect(selects(policy.podSelector?.matchLabels ?? {}, pod.metadata.labels), name).toBe(true);
+      expect(policy, name).toMatchObject({
+        policyTypes: ['Ingress', 'Egress'],
+        ingress: [{ ports: [{ protocol: 'TCP', port: 'http' }], from: [{ podSelector: {} }] }],
+        egress: [{ ports: [{ protocol: 'UDP', port: 53 }, { protocol: 'TCP', port: 53 }, { protocol: 'TCP', port: 443 }] }, { to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }],
+      });
+    }
+    expect(cases.filter(({ objects }) => ofKind(objects, 'NetworkPolicy')).length).toBeGreaterThan(20);
+  });
+
+  it('sets the realm or tenant up before the pods start, and ends before Helm stops waiting', () => {
+    const jobs = cases.flatMap(({ objects }) => ofKind(objects, 'Job') ?? []);
+    expect(jobs.length).toBe(12);
+    for (const { metadata, spec } of jobs) {
+      expect(metadata.annotations).toMatchObject({ 'helm.sh/hook': 'pre-install,pre-upgrade', 'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded' });
+      expect(spec?.activeDeadlineSeconds).toBeLessThan(300);
+    }
+  });
+
   it('scales by the cores that a pod uses, whatever it requests', async () => {
     const scaled = await render(merged({ shape: 'distributed', resources: null, autoscaling: { enabled: true } }, STORES.s3, PROVIDERS.keycloak));
     expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '700m' } } }] });

@@ -16,6 +16,17 @@ interface Variable {
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };
+  readonly periodSeconds?: number;
+  readonly failureThreshold?: number;
+  readonly timeoutSeconds?: number;
+}
+
+interface SpreadConstraint {
+  readonly topologyKey: string;
+  readonly maxSkew: number;
+  readonly whenUnsatisfiable: string;
+  readonly matchLabelKeys: readonly string[];
+  readonly labelSelector: { readonly matchLabels: Labels };
 }
 
 export interface Container {
@@ -40,6 +51,7 @@ interface PodSpec {
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly terminationGracePeriodSeconds: number;
   readonly affinity?: object;
+  readonly topologySpreadConstraints?: readonly SpreadConstraint[];
   readonly volumes: readonly { readonly name: string; readonly [source: string]: unknown }[];
 }
 
@@ -56,6 +68,8 @@ export interface Manifest {
   /** The object's specification. A ServiceAccount has none. */
   readonly spec?: {
     readonly replicas?: number;
+    readonly activeDeadlineSeconds?: number;
+    readonly podSelector?: { readonly matchLabels: Labels };
     readonly template?: Pod;
     readonly jobTemplate?: { readonly spec: { readonly template: Pod } };
     readonly selector?: Labels & { readonly matchLabels?: Labels };
