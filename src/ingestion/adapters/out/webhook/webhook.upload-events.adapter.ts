@@ -106,7 +106,8 @@ function webhookId(events: readonly UploadEvent[]): string {
 function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
-  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  // `Date.parse` takes 2.5 for a date, so a date must begin with its weekday (RFC 9110, 5.6.7).
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(/^[A-Z]/.test(value) ? value : '') - Date.now()) / 1000;
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
