@@ -115,5 +115,6 @@ describe('sendJsonBytes', () => {
     client.on('data', ({ length }) => (received += length));
     await ended;
     await vi.waitUntil(() => received > JSON_BYTES, WITHIN);
+    expect(vi.getTimerCount()).toBe(0);
   });
 });

@@ -1,10 +1,12 @@
 import { execFile as execFileWithCallback } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, watch, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { encodeRemovalList } from '../../src/ingestion/adapters/out/local-disk/stored-uploads/removal-list.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
 import { type Acknowledged, Load } from '../support/load.js';
@@ -62,6 +64,30 @@ describe('npm run erase', () => {
     expect(program.lines.filter((line) => line.includes('"level":40'))).toEqual([]);
     const refused = await workspace.erase(['--customer', 'c2']);
     expect({ code: refused.code, stderr: refused.stderr }).toEqual({ code: 2, stderr: expect.stringContaining('DATA_DIR') as string });
+  });
+
+  it('completes what a crash interrupted, even with --dry-run', async () => {
+    await fill();
+    const [segment = ''] = await view.files('uploads');
+    const { upload_id: uploadId, content_path: contentPath } = (await view.lines()).find((line) => customerOf(line) === 'c1') as { upload_id: string; content_path: string | null };
+    const list = { segment, removedAt: new Date().toISOString(), uploads: [{ uploadId, contentPath, scope: null }] };
+    await writeFile(view.at(`pending/${uuidV7()}.removal`), Buffer.concat([...encodeRemovalList(list)]));
+    expect((await workspace.erase(['--customer', 'c2', '--dry-run'])).code).toBe(0);
+    expect(JSON.stringify(await view.lines())).not.toContain(uploadId);
+    await expectSound();
+  });
+
+  it('removes the rest when it is called again after it was killed', async () => {
+    await fill(400);
+    const pending = watch(view.at('pending'));
+    const erasing = workspace.run(process.execPath, [resolve('dist/commands/erase.js'), '--customer', 'c1'], {});
+    for await (const { filename } of pending) {
+      if (filename?.endsWith('.removal')) break;
+    }
+    await erasing.end('SIGKILL');
+    expect((await workspace.erase(['--customer', 'c1'])).code).toBe(0);
+    expect(await customersOf()).toEqual(['c0', 'c2', 'c3', 'c4']);
+    await expectSound();
   });
 
   it('has a progress line on a terminal, which the result replaces', async () => {

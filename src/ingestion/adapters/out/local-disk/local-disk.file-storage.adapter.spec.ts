@@ -652,7 +652,7 @@ describe('LocalDiskFileStorage', () => {
     expect([await view.files('staging'), (await view.files('uploads')).length, warnings]).toEqual([[], 1, []]);
   });
 
-  it('leaves no copy of a segment that a removal had not replaced before a crash, although staging/ is on another volume', async () => {
+  it.each(['is still', 'is no longer'])('leaves no copy of a segment that a removal had not replaced before a crash, if staging/ %s on another volume', async (is) => {
     const volumes = new TwoVolumes();
     volumes.covered = view.at('staging');
     const first = new GatedDisk(volumes);
@@ -669,7 +669,7 @@ describe('LocalDiskFileStorage', () => {
     await died;
     expect(await view.files('uploads')).toEqual([expect.stringMatching(/[/][.].*[.]ndjson[.]rewritten$/), expect.stringMatching(/[.]ndjson$/)]);
     await first.die();
-    await open({ disk: new GatedDisk(volumes) });
+    await open({ disk: is === 'is still' ? new GatedDisk(volumes) : new GatedDisk() });
     expect(await view.files('uploads')).toEqual([expect.stringMatching(/[.]ndjson$/)]);
     expect(await view.lines()).toEqual([]);
     expect(warnings).toEqual([]);

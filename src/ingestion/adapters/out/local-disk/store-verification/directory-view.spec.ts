@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
 import { appendFile, chmod, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -14,7 +15,7 @@ import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { encodeRemovalList } from '../stored-uploads/removal-list.js';
 import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
-import { verifyStore } from './directory-view.js';
+import { openDirectory, verifyStore } from './directory-view.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
 const SEGMENTS = 'uploads/kind=historical/date=2026-03-01';
@@ -411,6 +412,19 @@ describe('an operation in progress', () => {
     const list = { segment, removedAt: TIME.toISOString(), uploads: [{ uploadId: json.uploadId, contentPath: null, scope: null }] };
     await writeFile(at(`pending/${id}.removal`), Buffer.concat([...encodeRemovalList(list)]));
     expect(await shown()).toEqual(copies.map((copy) => `under-way staged ${copy}`));
+  });
+
+  it('is not a torn line: one whose end is written while its segment is read', async () => {
+    const lines = await readFile(at(segment));
+    await writeFile(at(segment), lines.subarray(0, -10));
+    let rest = lines.subarray(-10);
+    const opened = await openDirectory(view.directory);
+    const read = [];
+    for await (const line of opened.lines(() => {
+      appendFileSync(at(segment), rest);
+      rest = lines.subarray(0, 0);
+    })) read.push(line);
+    expect(read).toMatchObject([{ isTorn: false }, { end: lines.length, isTorn: false }]);
   });
 
   it('is not a defect: a line that a removal takes away after it was read', async () => {

@@ -132,10 +132,10 @@ const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uplo
 
 describe.each([
   ['the current day', MIDNIGHT + 22.9 * HOUR_MS, false, 3, 0],
-  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 10, 0],
+  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 5, 0],
   ['a past day that is compacted', MIDNIGHT + 50 * HOUR_MS, true, 3, 0],
   ["a past day that is compacted, while this machine's clock is two days behind the store's,", MIDNIGHT + 50 * HOUR_MS, true, 3, 48 * HOUR_MS],
-])('the uploads of %s with many segments', (_, now, isCompacted, rounds, aheadMs) => {
+])('the uploads of %s with many segments', (_, now, isCompacted, listRounds, aheadMs) => {
   let bucket: InMemoryBucket;
   let uploads: Upload[];
   beforeAll(async () => {
@@ -166,7 +166,7 @@ describe.each([
     for (const upload of uploads.filter((_, index) => index % 211 === 0)) {
       const count = countRequests(bucket);
       expect(await new BucketUploads(bucket).find(upload.uploadId)).toEqual(upload);
-      expect(count.rounds).toBeLessThanOrEqual(rounds);
+      expect(count.rounds).toBeLessThanOrEqual(3);
       expect(count.requests).toBeLessThan(150);
     }
   });
@@ -174,7 +174,7 @@ describe.each([
   it('are listed with few requests one after the other', async () => {
     const count = countRequests(bucket);
     expect((await new BucketUploads(bucket).list({}, 10)).uploads).toEqual(uploads.slice(0, 10));
-    expect(count.rounds).toBeLessThanOrEqual(rounds);
+    expect(count.rounds).toBeLessThanOrEqual(listRounds);
   });
 
   it('are not found under another id, with a limited number of requests', async () => {
@@ -302,7 +302,9 @@ describe.each(LARGE_DAYS)('%s with 1,000,000 uploads, in a store of 1,000 days (
     const stored = new BucketUploads(listsByPrefix);
     expect(await stored.find(upload?.uploadId ?? '')).toEqual(upload);
     expect(count.rounds).toBeLessThanOrEqual(3);
+    count.rounds = 0;
     expect(idsOf((await stored.list({}, 100)).uploads)).toEqual(idsOf(uploads.newest.slice(0, 100)));
+    expect(count.rounds).toBeLessThanOrEqual(3);
     expect(count.requests).toBeLessThan(1_000);
   });
 });
