@@ -23,16 +23,16 @@ export async function measureLookups(services, { uploads, days, requests }) {
   const rows = [
     { title: 'find an upload of the large day', target: () => `/uploads/${pick(large)}`, most: 5 },
     { title: 'find an upload of any other day', target: () => `/uploads/${pick(others)}`, most: 5 },
-    { title: 'first page, 100 uploads of all customers', target: () => '/uploads', most: 10 },
-    { title: 'a page in the middle of the large day', target: () => `/uploads?to=${noon}`, most: 10 },
-    { title: 'first page, 10 uploads of one customer of 1,000', target: () => `${ofCustomer()}&limit=10`, most: 10 },
-    { title: 'first page, 100 uploads of one customer of 1,000', target: ofCustomer, most: 10, count: few },
+    { title: 'first page, 100 uploads of all customers', target: () => '/uploads', length: 100, most: 10 },
+    { title: 'a page in the middle of the large day', target: () => `/uploads?to=${noon}`, length: 100, most: 10 },
+    { title: 'first page, 10 uploads of one customer of 1,000', target: () => `${ofCustomer()}&limit=10`, length: 10, most: 10 },
+    { title: 'first page, 100 uploads of one customer of 1,000', target: ofCustomer, length: 100, most: 10, count: few },
     { title: 'find an id that nobody has', target: () => `/uploads/${uuidV7({ msecs: begin + Math.random() * DAY_MS })}`, status: 404, most: 5, count: few },
   ];
-  const ask = async ({ title, target, status = 200 }) => {
+  const ask = async ({ title, target, status = 200, length }) => {
     const answer = await fetch(service.url + target(), { headers });
-    await answer.text();
-    if (answer.status !== status) throw new Error(`${title}: ${answer.status}`);
+    const body = await answer.json();
+    if (answer.status !== status || body.uploads?.length !== length) throw new Error(`${title}: ${answer.status}, ${body.uploads?.length} uploads`);
   };
   for (const row of rows) await timed(`warming up: ${row.title}`, few, () => ask(row));
   const results = [];
