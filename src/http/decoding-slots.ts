@@ -58,5 +58,8 @@ export class DecodingSlots {
   }
 }
 
-/** Bodies that have arrived never wait for those that are still arriving, whose clients may be slow. */
+/**
+ * Short bodies get a slot once they have arrived. Long ones share other slots with bodies that are still arriving, whose
+ * clients may be slow.
+ */
 export const decodingSlots = { arrived: new DecodingSlots(), arriving: new DecodingSlots() };

@@ -212,7 +212,7 @@ function decodedBody(request: IncomingMessage, coding: Coding, limits: RequestBo
 }
 
 async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number, connection: Socket): Chunks {
-  // A short body has arrived before it takes a slot, so that no other body waits for a slow client of a short one.
+  // A short body is read completely before it takes a slot, so that a slow client holds none.
   const head = await readHead(encoded, FREE_BYTES);
   const slots = head.rest ? decodingSlots.arriving : decodingSlots.arrived;
   const endTurn = await slots.take(connection).catch((error: unknown) => {

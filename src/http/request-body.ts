@@ -66,9 +66,10 @@ async function* receivedBody(
         return;
       } else {
         events ??= new RequestEvents(request);
-        // Only the rate of a body over 64 KiB, as received or decoded, is checked: no other may hold shared memory.
-        if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
-        await nextEvent(events, rate, idleTimeoutMs);
+        // Only the rate of a body over 64 KiB, as received or decoded, is checked: no other may hold shared memory. What
+        // has arrived may be decoded during the wait, so that the body holds memory only then.
+        const currentRate = (): ClientRate | undefined => (bytes > FREE_BYTES || memory?.isHeld ? (rate ??= rateSince(bytes, memory)) : undefined);
+        await nextEvent(events, currentRate, { memory, idleTimeoutMs });
       }
     }
   } finally {
@@ -82,13 +83,13 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
   return rate;
 }
 
-async function nextEvent(events: RequestEvents, rate: ClientRate | undefined, idleTimeoutMs: number): Promise<void> {
+async function nextEvent(events: RequestEvents, currentRate: () => ClientRate | undefined, { memory, idleTimeoutMs }: Pick<RequestBodyLimits, 'memory' | 'idleTimeoutMs'>): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
     const leftMs = idleTimeoutMs - waitedMs;
-    const stepMs = rate?.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
+    const stepMs = memory || currentRate()?.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
     const began = performance.now();
     const happened = await events.within(stepMs);
-    rate?.waited(performance.now() - began);
+    currentRate()?.waited(performance.now() - began);
     if (happened) return;
     waitedMs += stepMs;
   }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as nextIteration } from 'node:timers/promises';
@@ -57,6 +57,7 @@ describe('sendJsonBytes', () => {
   const JSON_BYTES = 32 * 1024 * 1024;
   let server: Server;
   let client: Socket;
+  let response: ServerResponse;
   let ended: Promise<unknown>;
 
   /** A client asks for long JSON, and reads nothing of it. */
@@ -66,7 +67,8 @@ describe('sendJsonBytes', () => {
     await once(server.listen(0, '127.0.0.1'), 'listening');
     client = connect((server.address() as AddressInfo).port, '127.0.0.1');
     client.on('error', () => undefined).write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-    const [request, response] = (await once(server, 'request')) as Parameters<typeof sendBytes>;
+    const [request, answered] = (await once(server, 'request')) as Parameters<typeof sendBytes>;
+    response = answered;
     ended = sendJsonBytes(request, response, Buffer.alloc(JSON_BYTES, ' '), IDLE_MS);
     await vi.waitUntil(() => response.writableNeedDrain, WITHIN);
   });
@@ -95,6 +97,28 @@ describe('sendJsonBytes', () => {
       vi.advanceTimersByTime(40_000);
       return ended;
     });
+  });
+
+  it('breaks the connection of a client that takes a piece every 29 seconds while another answer waits for memory', async () => {
+    let pieces = 0;
+    let take = (): void => undefined;
+    vi.spyOn(response, 'write').mockImplementation((...[, taken]: unknown[]) => {
+      pieces += 1;
+      take = taken as () => void;
+      return true;
+    });
+    client.resume();
+    let isOver = false;
+    void ended.then(() => { isOver = true; });
+    await vi.waitUntil(() => pieces > 0, WITHIN);
+    await whileAnotherAnswerWaits(async () => {
+      for (let taken = 1; !isOver; taken++) {
+        vi.advanceTimersByTime(29_000);
+        take();
+        await vi.waitUntil(() => isOver || pieces > taken, { ...WITHIN, interval: 1 });
+      }
+    });
+    expect(pieces).toBeLessThan(10);
   });
 
   it('keeps the connection of a client that reads slowly', async () => {

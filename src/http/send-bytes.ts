@@ -55,15 +55,15 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
 const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 64 * 1024;
 /**
- * How many seconds a piece of long JSON may wait for its client while other answers wait for memory. The kernel takes a
- * piece when about a third of the connection's buffer is free, which may be a megabyte.
+ * While other answers wait for memory, a client must take this much of long JSON in this time. It isn't less, because the
+ * kernel takes the next piece when about a third of the connection's buffer is free, which may be a megabyte.
  */
-const MOST_PIECE_SECONDS = 30;
+const LEAST_TAKEN = { bytes: 1024 * 1024, seconds: 30 };
 
 /**
  * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, so that a client that stops reading it
  * can't keep it in memory for longer than `idleTimeoutMs`. While another answer waits for memory, breaks the connection
- * of a client that takes so little in 30 seconds that no piece can be sent.
+ * of a client that takes less than 1 MiB in 30 seconds.
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {
@@ -76,11 +76,11 @@ export async function sendJsonBytes(request: IncomingMessage, response: ServerRe
   function* pieces(): Generator<Buffer> {
     for (; sent < json.length; sent += PIECE_BYTES) yield json.subarray(sent, sent + PIECE_BYTES);
   }
-  let [seen, slowSeconds] = [0, 0];
+  let [sentBefore, seconds] = [0, 0];
   const watch = setInterval(() => {
-    slowSeconds = answerMemory.isShort && sent === seen ? slowSeconds + 1 : 0;
-    seen = sent;
-    if (slowSeconds > MOST_PIECE_SECONDS) response.destroy();
+    if (answerMemory.isShort && ++seconds < LEAST_TAKEN.seconds) return;
+    if (answerMemory.isShort && sent - sentBefore < LEAST_TAKEN.bytes) response.destroy();
+    [sentBefore, seconds] = [sent, 0];
   }, 1_000);
   try {
     await sendBytes(request, response, Readable.from(pieces()), idleTimeoutMs);

@@ -178,6 +178,18 @@ class Replacing implements PipeTransform {
 
 const nestError = (statusCode: number, error: string, message: unknown): object => ({ message, error, statusCode });
 
+/** Wraps `writeHead` like `on-headers` before 1.1.0, which knows no list of names and values in turn. */
+const wrapWriteHead: RequestHandler = (_request, response, next) => {
+  const writeHead = response.writeHead.bind(response);
+  response.writeHead = (statusCode: number, ...rest: readonly unknown[]) => {
+    const headers = rest.at(-1) ?? {};
+    const pairs = Array.isArray(headers) ? (headers as [string, string][]).map(([name, value]) => [name, value] as const) : Object.entries(headers as Record<string, string>);
+    for (const [name, value] of pairs) response.setHeader(name, value);
+    return writeHead(statusCode);
+  };
+  next();
+};
+
 const HOSTS: readonly Host[] = [
   { what: "Nest's defaults" },
   { what: "the service's own adapter", adapter: () => new HttpAdapter() },
@@ -208,6 +220,7 @@ const HOSTS: readonly Host[] = [
   { what: 'a parser below a path', options: { bodyParser: false }, setUp: (app) => app.use('/', express.json()) },
   { what: 'useBodyParser', options: { bodyParser: false }, setUp: (app) => app.useBodyParser('json', { limit: '1mb' }) },
   { what: 'raw bodies kept', options: { rawBody: true } },
+  { what: 'a middleware that reads headers as they are written', setUp: (app) => app.use(wrapWriteHead) },
   { what: 'parsers of all types', setUp: (app) => app.use(express.raw({ type: 'text/csv' })).use(express.text({ type: 'application/xml' })) },
 ];
 
@@ -226,6 +239,8 @@ describe.each(['before', 'after'] as const)("the service's modules, imported %s 
       const answer = await answerOf(fetch(base + UPLOAD + QUERY, init));
       expect(answer).toMatchObject({ status: 200, body: SUCCESS });
       expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
+      expect(answer.headers.get('x-upload-id')).toBe(storage.uploads.at(-1)?.uploadId);
+      expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
     }
     expect(storage.uploads.map(({ additionalData }) => additionalData)).toEqual(uploads.map(([, additionalData]) => additionalData));
     expect(storage.uploads.map(({ content }) => content?.size)).toEqual([undefined, 3, 4]);

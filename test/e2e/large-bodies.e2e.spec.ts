@@ -273,9 +273,9 @@ describe('a body waits', () => {
     };
   }
 
-  it.each(CODINGS.flatMap(([coding, encode]) => [['short', SHORT, decodingSlots.arrived, coding, encode], ['long', LONG, decodingSlots.arriving, coding, encode]] as const))(
-    'for a slot, until one of four is free, before it is decoded: a %s one',
-    async (_length, body, slots, coding, encode) => {
+  it.each(CODINGS.flatMap(([coding, encode]) => [['short', coding, SHORT, decodingSlots.arrived, encode], ['long', coding, LONG, decodingSlots.arriving, encode]] as const))(
+    'for a slot, until one of four is free, before it is decoded: a %s one in %s',
+    async (_length, coding, body, slots, encode) => {
       const free = await takeAll(slots);
       const take = vi.spyOn(slots, 'take');
       const upload = post(encode(Buffer.from(body)), { 'Content-Encoding': coding });
@@ -284,16 +284,19 @@ describe('a body waits', () => {
     },
   );
 
-  it('for no slot of a slow client if it is compressed and short', async () => {
+  it('for no slot while short compressed bodies are still arriving', async () => {
     const free = await takeAll(decodingSlots.arriving);
     const take = vi.spyOn(decodingSlots.arrived, 'take');
     const coded = gzipSync(SHORT);
     const slow = await Promise.all(Array.from({ length: 5 }, () => open(service.port)));
-    for (const client of slow) client.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${coded.length}\r\n\r\nx`);
-    expect((await line(await post(coded, { 'Content-Encoding': 'gzip' }))).additional_data).toBe('x');
-    expect(take).toHaveBeenCalledOnce();
-    for (const client of slow) client.destroy();
-    free();
+    try {
+      for (const client of slow) client.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ${coded.length}\r\n\r\nx`);
+      expect((await line(await post(coded, { 'Content-Encoding': 'gzip' }))).additional_data).toBe('x');
+      expect(take).toHaveBeenCalledOnce();
+    } finally {
+      for (const client of slow) client.destroy();
+      free();
+    }
   });
 
   it('for no slot of an upload that was refused before its bytes were read', async () => {

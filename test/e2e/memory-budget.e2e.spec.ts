@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import type { Socket } from 'node:net';
+import { constants, deflateRawSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type HeldMemory, type MemoryUse, processMemory } from '../../src/common/memory-budget.js';
 import { form, FORM_TYPE } from '../support/form.js';
@@ -58,6 +59,12 @@ describe('an upload waits for memory of the process while others have it all, an
   });
 });
 
+/** Gzip without its end, with a file name of 66,000 bytes in its header (RFC 1952, section 2.3), which decodes to nothing. */
+function beginningOfGzip(text: string): Buffer {
+  const header = Buffer.from([0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3]);
+  return Buffer.concat([header, Buffer.from(`${'n'.repeat(66_000)}\0`), deflateRawSync(text, { finishFlush: constants.Z_SYNC_FLUSH })]);
+}
+
 describe('a client that falls silent in the middle of an upload', () => {
   /**
    * Advances the fake clock, which the service also uses, by 20 seconds. The service must answer a health check in
@@ -79,6 +86,7 @@ describe('a client that falls silent in the middle of an upload', () => {
 
   it.each<[string, string, string | Buffer]>([
     ['in JSON', JSON_TYPE, `{"additional_data":"${TEXT}`],
+    ['in compressed JSON, most of which is decoded during its silence', `${JSON_TYPE}\r\nContent-Encoding: gzip`, beginningOfGzip(`{"additional_data":"${TEXT}`)],
     ['in additional_data of a form', FORM_TYPE, form(ADDITIONAL_DATA, FILE).subarray(0, 150_000)],
     ['in a file, while parts of files hold memory', 'text/csv', TEXT],
   ])('gets 408 before the idle timeout, but only if others wait for memory: %s', async (_name, type, begin) => {

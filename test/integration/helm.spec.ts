@@ -398,7 +398,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
   });
 
-  it('keeps all pods but one when it is updated or a node is drained, and spreads them over zones and nodes', async () => {
+  it('keeps all pods while it is updated, and all but one while a node is drained, and spreads them over zones and nodes', async () => {
     const objects = await render(merged({ shape: 'distributed' }, STORES.s3, PROVIDERS.keycloak));
     expect(ofKind(objects, 'Deployment')?.spec).toMatchObject({ replicas: 2, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } });
     expect(ofKind(objects, 'PodDisruptionBudget')?.spec).toMatchObject({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow' });

@@ -11,12 +11,16 @@ import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { CallMetrics, Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string): Observer {
-  const known = new Set<string>();
+/** The operations whose failures are counted from 0 on. */
+const PROVIDER_OPERATIONS = ['createRole', 'createUser', 'updateUser', 'assignRole', 'listRoles', 'listUsers', 'checkHealth'] satisfies (keyof IdentityProvider)[];
+const BUCKET_OPERATIONS = ['create', 'replace', 'upload', 'read', 'open', 'list', 'listDirectories', 'remove', 'removeParts', 'checkRights'];
+
+function measuredCalls(calls: CallMetrics, operations: readonly string[], outcomeOf: (error: unknown) => string): Observer {
+  let isUsed = false;
   return async (operation, call) => {
-    // A rate in Prometheus can't include the failure with which a series begins, so it begins at 0 with the first call.
-    if (!known.has(operation)) calls.total.inc({ operation, outcome: 'failed' }, 0);
-    known.add(operation);
+    // A rate in Prometheus can't include the failure with which a series begins.
+    if (!isUsed) for (const each of operations) calls.total.inc({ operation: each, outcome: 'failed' }, 0);
+    isUsed = true;
     const stop = calls.seconds.startTimer({ operation });
     let outcome = 'ok';
     calls.inProgress += 1;
@@ -43,7 +47,7 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
     private readonly ownership: Ownership = 'owned',
   ) {
     super();
-    this.measured = measuredCalls(metrics.providerCalls, (error) => (error instanceof IdentityRefusal ? 'refused' : 'failed'));
+    this.measured = measuredCalls(metrics.providerCalls, PROVIDER_OPERATIONS, (error) => (error instanceof IdentityRefusal ? 'refused' : 'failed'));
   }
 
   override createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
@@ -100,6 +104,6 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
  * early or are refused, because the bucket isn't the cause then.
  */
 export const measuredBucket = (metrics: Metrics): { readonly observeCall: Observer; readonly onRetry: () => void } => ({
-  observeCall: measuredCalls(metrics.bucketCalls, (error) => (error instanceof ServiceError && error.kind !== 'storage-failure' ? 'aborted' : 'failed')),
+  observeCall: measuredCalls(metrics.bucketCalls, BUCKET_OPERATIONS, (error) => (error instanceof ServiceError && error.kind !== 'storage-failure' ? 'aborted' : 'failed')),
   onRetry: () => { metrics.bucketRetries.inc(); },
 });

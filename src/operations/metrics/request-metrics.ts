@@ -18,7 +18,10 @@ interface RouteTally {
   seconds: number;
 }
 
-/** The time series of these begin at 0, because a rate in Prometheus can't include the error with which a series begins. */
+/**
+ * The time series of these begin at 0 for the service's own routes, because a rate in Prometheus can't include the error
+ * with which a series begins.
+ */
 const SERVER_ERRORS = [500, 502, 503];
 
 const DURATION = { name: 'http_request_duration_seconds', help: 'Time from head to answer' };

@@ -20,6 +20,8 @@ const touched = new WeakSet();
 /** Remembers the fields that a person changed: choosing a file fills in its name only if no name was typed. */
 document.addEventListener('input', ({ target, isTrusted }) => isTrusted && touched.add(target), true);
 
+/** The example of an upload's id in the OpenAPI document. */
+const EXAMPLE_ID = '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10';
 let lastUploadId;
 const ownFetch = window.fetch;
 /** Remembers the id of the last upload, which `fillInUploadId` fills in. */
@@ -29,11 +31,11 @@ window.fetch = async (...parameters) => {
   return answer;
 };
 
-/** Replaces the example of an upload's id, which nobody has, by that of the last upload, unless a person typed one. */
+/** Replaces the example of an upload's id, which nobody has, with the id of the last upload. Replaces no other id. */
 function fillInUploadId() {
   if (lastUploadId === undefined) return;
   for (const field of document.querySelectorAll('tr[data-param-name=upload_id] input:not([disabled])')) {
-    if (!touched.has(field) && field.value !== lastUploadId) type(field, lastUploadId);
+    if (field.value === EXAMPLE_ID) type(field, lastUploadId);
   }
 }
 
@@ -100,8 +102,8 @@ function refuseWithoutFile(event, button) {
 }
 
 /**
- * Fills in the id of the last upload. Gives an accessible name to controls that Swagger UI leaves without one. When the dialog "Authorize" opens, puts the
- * focus in the field for the secret or token.
+ * Fills in the id of the last upload. Gives an accessible name to controls that Swagger UI leaves without one. When the
+ * dialog "Authorize" opens, puts the focus in the field for the secret or token.
  */
 function complete() {
   fillInUploadId();

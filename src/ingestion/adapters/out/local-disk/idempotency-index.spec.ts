@@ -107,7 +107,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
 });
 
 describe('the databases of keys', () => {
-  it('are made without what stands in place of a segment, which is warned of', async () => {
+  it('are rebuilt without a directory that is named like a segment, with a warning', async () => {
     await open();
     await store('first');
     await storage.close();

@@ -210,6 +210,7 @@ describe('WebhookUploadEvents', () => {
     [429, new Date(Date.now() - 100_000).toUTCString(), 0, 0],
     [429, 'soon', undefined, undefined],
     [429, '2.5', undefined, undefined],
+    [429, 'Soon 5', undefined, undefined],
     [500, '7', undefined, undefined],
   ])('reads Retry-After of %i: %s', async (status, value, least, most) => {
     const receiver = await doing((request, response) => {

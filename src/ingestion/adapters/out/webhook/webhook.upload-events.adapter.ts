@@ -107,7 +107,7 @@ function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number 
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
   // `Date.parse` takes 2.5 for a date, so a date must begin with its weekday (RFC 9110, 5.6.7).
-  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(/^[A-Z]/.test(value) ? value : '') - Date.now()) / 1000;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? value : '') - Date.now()) / 1000;
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
