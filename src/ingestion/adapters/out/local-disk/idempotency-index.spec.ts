@@ -1,6 +1,6 @@
-import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
@@ -17,53 +17,51 @@ const DATABASE = '2025-06-10.db';
  */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
-let base: string;
-let view: DataDirectoryView;
-let disk: GatedDisk;
-let storage: LocalDiskFileStorage;
-let warnings: string[];
-
-const open = async (maxSegmentBytes?: number) => {
-  disk = new GatedDisk();
-  const logger = { warn: (message: string) => warnings.push(message) };
-  storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, ...(maxSegmentBytes && { maxSegmentBytes }) });
-};
-const draft = (idempotencyKey: string, bytes = 'bytes') => anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(bytes).build();
-const store = (key: string, bytes?: string) => storage.store(draft(key, bytes));
-
-/**
- * The number of idempotency keys in the database of the day, read from a copy, because the service has locked the
- * database itself.
- */
-const keysInIndex = async (): Promise<number> => {
-  const copy = join(base, 'copy.db');
-  for (const suffix of ['', '-wal']) await copyFile(view.at(`idempotency/${DATABASE}${suffix}`), copy + suffix);
-  const database = new Database(copy);
-  try {
-    const { count } = database.prepare(`SELECT count(*) AS count FROM entries WHERE instr(record, CAST('"uploadId"' AS BLOB)) > 0`).get() as { count: number };
-    return count;
-  } finally {
-    database.close();
-    for (const suffix of ['', '-wal', '-shm']) await rm(copy + suffix, { force: true });
-  }
-};
-const untilIndexed = (count: number) => expect.poll(() => keysInIndex().catch(() => 0), { timeout: 10_000 }).toBe(count);
-
-beforeEach(async () => {
-  vi.useFakeTimers({ toFake: ['Date'], now: NOON });
-  warnings = [];
-  base = await mkdtemp(join(tmpdir(), 'idempotency-index-'));
-  view = new DataDirectoryView(join(base, 'data'));
-});
-afterEach(async () => {
-  await storage.close();
-  expect(disk.openFiles).toEqual([]);
-  await disk.die();
-  vi.useRealTimers();
-  await rm(base, { recursive: true });
-});
-
 describe('a segment is marked as read only in an index that has all of its keys', () => {
+  let base: string;
+  let view: DataDirectoryView;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+
+  const open = async (maxSegmentBytes?: number) => {
+    disk = new GatedDisk();
+    const logger = { warn: () => undefined };
+    storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, ...(maxSegmentBytes && { maxSegmentBytes }) });
+  };
+  const draft = (idempotencyKey: string, bytes = 'bytes') => anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(bytes).build();
+  const store = (key: string, bytes?: string) => storage.store(draft(key, bytes));
+
+  /**
+   * The number of idempotency keys in the database of the day, read from a copy, because the service has locked the
+   * database itself.
+   */
+  const keysInIndex = async (): Promise<number> => {
+    const copy = join(base, 'copy.db');
+    for (const suffix of ['', '-wal']) await copyFile(view.at(`idempotency/${DATABASE}${suffix}`), copy + suffix);
+    const database = new Database(copy);
+    try {
+      const { count } = database.prepare(`SELECT count(*) AS count FROM entries WHERE instr(record, CAST('"uploadId"' AS BLOB)) > 0`).get() as { count: number };
+      return count;
+    } finally {
+      database.close();
+      for (const suffix of ['', '-wal', '-shm']) await rm(copy + suffix, { force: true });
+    }
+  };
+  const untilIndexed = (count: number) => expect.poll(() => keysInIndex().catch(() => 0), { timeout: 10_000 }).toBe(count);
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+    base = await mkdtemp(join(tmpdir(), 'idempotency-index-'));
+    view = new DataDirectoryView(join(base, 'data'));
+  });
+  afterEach(async () => {
+    await storage.close();
+    expect(disk.openFiles).toEqual([]);
+    await disk.die();
+    vi.useRealTimers();
+    await rm(base, { recursive: true });
+  });
+
   it('not while it contains the line of an earlier upload whose key is not known yet', async () => {
     // Limits segments to one byte, so that each index line gets its own segment.
     await open(1);
@@ -103,19 +101,5 @@ describe('a segment is marked as read only in an index that has all of its keys'
     expect(await view.files('idempotency')).toContainEqual(expect.stringContaining('.damaged-1'));
     await open();
     for (const key of late) expect(await store(key)).toMatchObject({ replayed: true });
-  });
-});
-
-describe('the databases of keys', () => {
-  it('are rebuilt without a directory that is named like a segment, with a warning', async () => {
-    await open();
-    await store('first');
-    await storage.close();
-    const foreign = join(dirname((await view.files('uploads'))[0] ?? ''), `${draft('x').uploadId}.ndjson`);
-    await mkdir(view.at(foreign));
-    await rm(view.at('idempotency'), { recursive: true });
-    await open();
-    expect(await store('first')).toMatchObject({ replayed: true });
-    expect(warnings).toContain(`${foreign} is not a regular file; skipping it.`);
   });
 });

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -421,6 +421,17 @@ describe('idempotency keys on the local disk', () => {
       await open();
       await expectKept('a');
       expect(await store('b')).toMatchObject({ replayed: false });
+    });
+
+    it('is rebuilt without a directory that is named like a segment, with a warning', async () => {
+      await store('a');
+      await storage.close();
+      const foreign = join(dirname((await view.files('uploads'))[0] ?? ''), `${draft('x').uploadId}.ndjson`);
+      await mkdir(view.at(foreign));
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      await expectKept('a');
+      expect(warnings).toContain(`${foreign} is not a regular file; skipping it.`);
     });
 
     it('skips a line that is far too long, and reads those after it', async () => {
