@@ -8,9 +8,9 @@ import { ClientRate } from './client-rate.js';
 const KIB = 1024;
 const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
 
-/** Simulates a client that sends `bytesPerSecond` bytes in each of 60 seconds. */
-function sendFor60Seconds(rate: ClientRate, bytesPerSecond: number): void {
-  for (let second = 0; second < 60; second++) {
+/** Simulates a client that sends `bytesPerSecond` bytes in each second. */
+function send(rate: ClientRate, bytesPerSecond: number, seconds = 60): void {
+  for (let second = 0; second < seconds; second++) {
     rate.received(bytesPerSecond);
     rate.waited(1_000);
   }
@@ -47,7 +47,7 @@ describe('ClientRate', () => {
     const { budget, memory } = memoryOf(holder, true);
     const rate = new ClientRate(memory, budget);
     rate.received(100 * KIB);
-    expect(() => { sendFor60Seconds(rate, bytesPerSecond); }).toThrow(expect.objectContaining({ kind: 'request-timeout' }));
+    expect(() => { send(rate, bytesPerSecond); }).toThrow(expect.objectContaining({ kind: 'request-timeout' }));
   });
 
   it.each([
@@ -58,13 +58,43 @@ describe('ClientRate', () => {
     const { budget, memory } = memoryOf(holder, isShort);
     const rate = new ClientRate(memory, budget);
     rate.received(100 * KIB);
-    expect(() => { sendFor60Seconds(rate, bytesPerSecond); }).not.toThrow();
+    expect(() => { send(rate, bytesPerSecond); }).not.toThrow();
+  });
+
+  it('rejects a client that keeps up when its text has kept memory from others for two minutes', () => {
+    const { budget, memory } = memoryOf('text', true);
+    const rate = new ClientRate(memory, budget);
+    send(rate, 20 * KIB, 120);
+    expect(() => { send(rate, 20 * KIB, 1); }).toThrow(expect.objectContaining({ kind: 'request-timeout' }));
+  });
+
+  it('adds up the times in which others wait, however many give up', () => {
+    const { budget, memory } = memoryOf('text', false);
+    const rate = new ClientRate(memory, budget);
+    const waitOfOthers = () => {
+      const others = [1, 2].map(() => budget.hold('text'));
+      for (const other of others) void other.grow(1);
+      vi.advanceTimersByTime(1_000);
+      send(rate, 20 * KIB, 50);
+      for (const other of others) other.release();
+      send(rate, 20 * KIB, 50);
+    };
+    waitOfOthers();
+    waitOfOthers();
+    expect(waitOfOthers).toThrow(expect.objectContaining({ kind: 'request-timeout' }));
+  });
+
+  it('does not reject a client whose file has kept memory from others for an hour', () => {
+    const { budget, memory } = memoryOf('part', true);
+    const rate = new ClientRate(memory, budget);
+    rate.received(100 * KIB);
+    expect(() => { send(rate, 20 * KIB, 3_600); }).not.toThrow();
   });
 
   it('does not count the time before memory was short', () => {
     const { budget, memory } = memoryOf('text', false);
     const rate = new ClientRate(memory, budget);
-    sendFor60Seconds(rate, 0);
+    send(rate, 0);
     for (let body = 0; body < 3; body++) void budget.hold('text').grow(1);
     vi.advanceTimersByTime(1_000);
     expect(() => { rate.waited(4_000); }).not.toThrow();
