@@ -11,13 +11,12 @@ import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, type Exchange, EXCHA
 import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
+import { WaitingRequests } from './waiting-requests.js';
 
 const logger = new Logger('Http');
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-const waiting = new WeakMap<Socket, number>();
-/** The most waiting requests of one connection. A socket read can't contain more, and none is made while they wait. */
-const MAX_WAITING = 5_000;
+const waiting = new WaitingRequests();
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
@@ -106,26 +105,26 @@ function receiver(server: Server): Receive {
 
 function waitForTurn(exchange: Exchange, before: Exchange, idleTimeoutMs: number): void {
   const { response, request: { socket } } = exchange;
-  const count = (waiting.get(socket) ?? 0) + 1;
-  waiting.set(socket, count);
+  waiting.add(socket);
   socket.pause();
-  if (count > MAX_WAITING) socket.destroy();
   breakIfUnread(before.response, idleTimeoutMs);
   before.response.once('close', () => {
-    const others = (waiting.get(socket) ?? 1) - 1;
-    waiting.set(socket, others);
+    const others = waiting.remove(socket);
     // The socket is paused again while requests wait, because Node resumes it after each answer.
     if (others > 0) socket.pause();
     else breakIfUnread(response, idleTimeoutMs);
-    // A client may send a thousand requests at once, so other connections are served between two of them.
-    setImmediate(() => {
+    const takeTurn = (): void => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
       if (others === 0) socket.resume();
       // Emits the `close` that Node doesn't emit for a response that was still waiting when the connection was lost.
       if (socket.destroyed) response.emit('close');
       else onTurn?.();
-    });
+    };
+    // A client may send a thousand requests at once, so other connections are served between two of them. Those of a lost
+    // connection end at once: otherwise new ones could arrive faster than they release their memory.
+    if (socket.destroyed) queueMicrotask(takeTurn);
+    else setImmediate(takeTurn);
   });
 }
 

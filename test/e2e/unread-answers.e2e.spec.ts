@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../../src/identity-management/domain/user.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
@@ -67,6 +67,31 @@ it('a client that reads nothing of Swagger UI for REQUEST_IDLE_TIMEOUT_MS loses 
 
 it('a client that reads nothing of many answers for REQUEST_IDLE_TIMEOUT_MS loses its connection', async () => {
   await sendAndReadNothing('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1_000));
+});
+
+it('a client whose requests wait in thousands loses its connection when other clients let many wait, too, and a client with ten does not', async () => {
+  const end = deferred();
+  provider.script = async function* () {
+    await end.promise;
+    yield users(1);
+  };
+  const few = await open(service.port);
+  let answered = '';
+  few.on('data', (chunk: Buffer) => (answered += chunk.toString('latin1')));
+  const live = 'GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n';
+  few.write(list + live.repeat(10));
+  const sockets: Socket[] = [];
+  const broken = deferred();
+  for (let opened = 0; opened < 30; opened++) {
+    const socket = await open(service.port);
+    socket.on('error', () => undefined).once('end', broken.resolve).once('close', broken.resolve).resume();
+    socket.write(list + live.repeat(1_500));
+    sockets.push(socket);
+  }
+  await broken.promise;
+  end.resolve();
+  await vi.waitFor(() => { expect(answered.match(/HTTP\/1\.1 200/g)).toHaveLength(11); });
+  for (const socket of [few, ...sockets]) socket.destroy();
 });
 
 it('a client gets the whole list from a provider that takes longer than REQUEST_IDLE_TIMEOUT_MS for a page', async () => {
