@@ -314,6 +314,21 @@ describe('a body', () => {
     expect(await service.files('files')).toEqual(files);
   });
 
+  it.each([
+    ['short', 1_001],
+    ['long', 100_000],
+  ])('is rejected as JSON that would be kept as a file over the limit for files: %s', async (_name, size) => {
+    const other = await startService({ MAX_UPLOAD_BYTES: '1000', MAX_JSON_BYTES: '3000000' });
+    const body = (length: number) => JSON.stringify({ readings: long(length - '{"readings":""}'.length) });
+    const send = (text: string) => fetch(other.url + PATH + QUERY, { method: 'POST', ...typed('application/json', text) });
+    const refusal = await send(body(size));
+    expect({ status: refusal.status, body: await refusal.json() }).toEqual({ status: 413, body: { error: 'Payload too large.' } });
+    expect(await other.lines()).toEqual([]);
+    expect((await send(body(1_000))).status).toBe(200);
+    expect((await send(JSON.stringify({ additional_data: long(size) }))).status).toBe(200);
+    await other.close();
+  });
+
   it('leaves room in a form for the longest file and the longest additional_data at once', async () => {
     const other = await startService({ MAX_UPLOAD_BYTES: '1000', MAX_JSON_BYTES: '3000000' });
     const body = form({ name: 'additional_data', value: long(3_000_000) }, { name: 'file', value: long(1_000), filename: 'load.csv' });

@@ -79,15 +79,15 @@ async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) =
   }
 }
 
-function openJsonUpload(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }: UploadLimits): Promise<UploadBody> {
+function openJsonUpload(request: IncomingMessage, head: UploadHead, { idleTimeoutMs, maxUploadBytes }: UploadLimits): Promise<UploadBody> {
   const limits = { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests };
   const small = arrivedJson(request, limits, JSON_MEMBERS);
-  if (small) return jsonUpload(head, small);
-  return withMemory(request, async (memory) => jsonUpload(head, await openJson(request, { ...limits, memory }, JSON_MEMBERS)));
+  if (small) return jsonUpload(head, small, maxUploadBytes);
+  return withMemory(request, async (memory) => jsonUpload(head, await openJson(request, { ...limits, memory }, JSON_MEMBERS), maxUploadBytes));
 }
 
-async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined): Promise<UploadBody> {
-  if (object?.bytes) return { file: fileOf(contentType, object.bytes, fileDigests), additionalData: () => additionalDataOf(object), end: object.end };
+async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined, maxFileBytes: number): Promise<UploadBody> {
+  if (object?.bytes) return { file: fileOf(contentType, limited(object.bytes, maxFileBytes), fileDigests), additionalData: () => additionalDataOf(object), end: object.end };
   const additionalData = await additionalDataOf(object);
   return { file: null, additionalData: () => additionalData };
 }
