@@ -21,6 +21,8 @@ describe('S3Bucket', () => {
   let bucket: S3Bucket;
   let retries: number;
   afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
     bucket.close();
     server.close();
   });
@@ -173,6 +175,18 @@ describe('S3Bucket', () => {
     expect(retries).toBe(2);
     await store();
     expect(retries).toBe(2);
+  });
+
+  it('reports the tenth repeat too, if AWS_MAX_ATTEMPTS allows as many', async () => {
+    vi.stubEnv('AWS_MAX_ATTEMPTS', '12');
+    // Then the SDK doesn't pause before it repeats a request.
+    vi.spyOn(Math, 'random').mockReturnValue(0);
+    let failures = 11;
+    await open((request, response) => {
+      request.resume().once('end', () => response.writeHead(failures-- > 0 ? 503 : 200, { etag: '"1"' }).end());
+    });
+    await bucket.create('a', Buffer.from('bytes'));
+    expect(retries).toBe(11);
   });
 
   it('reports that it reads again after an answer broke off', async () => {

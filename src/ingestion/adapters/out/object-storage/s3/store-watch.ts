@@ -80,7 +80,7 @@ export class StoreWatch {
 /** Whether the SDK repeats a request: it numbers the attempts in a header, as in `attempt=2; max=3`. */
 const isRepeated = (request: unknown): boolean => {
   const { headers } = request as { readonly headers: Readonly<Record<string, string | undefined>> };
-  return !(headers['amz-sdk-request'] ?? 'attempt=1').startsWith('attempt=1');
+  return !/^attempt=1\b/.test(headers['amz-sdk-request'] ?? 'attempt=1');
 };
 
 /**
