@@ -89,7 +89,7 @@ export class AzureBlobBucket extends Bucket {
       // Not by the SDK's `uploadStream`, which can't abort the staging of a block, and ignores the memory budget.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
-          await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
+          await this.ask((abortSignal, onProgress) => blob.stageBlock(idOf(index), bodyOf(block, onProgress), block.length, { abortSignal }));
         },
         sendWhole: async (whole) => { made(await this.create(key, whole)); },
       });
@@ -182,10 +182,9 @@ export class AzureBlobBucket extends Bucket {
 
   private put(key: string, bytes: Uint8Array, conditions: BlobRequestConditions): Promise<string | undefined> {
     const blob = this.blob(key);
-    return this.write(blob, (metadata, abortSignal, onProgress) => {
-      const body = bytes.length > SHORT_BODY_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
-      return blob.upload(body, bytes.length, { abortSignal, metadata, conditions });
-    });
+    return this.write(blob, (metadata, abortSignal, onProgress) =>
+      blob.upload(bodyOf(bytes, onProgress), bytes.length, { abortSignal, metadata, conditions }),
+    );
   }
 
   private commit(blob: BlockBlobClient, ids: string[]): Promise<string | undefined> {
@@ -258,6 +257,10 @@ export class AzureBlobBucket extends Bucket {
     return withTimeLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), silence, (error) => { controller.abort(error); });
   }
 }
+
+/** The body of a request. Each piece of a long one counts as progress. */
+const bodyOf = (bytes: Uint8Array, onProgress: () => void): Uint8Array | (() => Readable) =>
+  bytes.length > SHORT_BODY_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
 
 function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
