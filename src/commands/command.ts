@@ -1,4 +1,4 @@
-import { messageWithCause } from '../common/error-message.js';
+import { messageWithRootCause } from '../common/error-message.js';
 import { dropOutputWithoutReader, isOutputWithoutReader } from '../common/output-without-reader.js';
 import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
@@ -19,7 +19,7 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
   try {
     process.exitCode = await main();
   } catch (error) {
-    const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error instanceof CommandError ? error.message : messageWithCause(error))];
+    const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error instanceof CommandError ? error.message : messageWithRootCause(error))];
     if (!isOutputWithoutReader(error)) process.stderr.write(lines.map((line) => `${line}\n`).join(''));
     process.exitCode = error instanceof UsageError ? usageCode : failureCode;
   }

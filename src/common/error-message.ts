@@ -12,7 +12,3 @@ export function messageWithRootCause(error: unknown): string {
   const { code } = root as { readonly code?: unknown };
   return `${messageOf(error)} (${messageOf(root) || String(code)})`;
 }
-
-/** Like `messageOf`, but with the message of the error's cause in parentheses, if the cause is an Error too. */
-export const messageWithCause = (error: unknown): string =>
-  error instanceof Error && error.cause instanceof Error ? `${error.message} (${error.cause.message})` : messageOf(error);

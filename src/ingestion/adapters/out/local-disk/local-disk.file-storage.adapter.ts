@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
-import { messageWithCause } from '../../../../common/error-message.js';
+import { messageWithRootCause } from '../../../../common/error-message.js';
 import type { Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
@@ -185,7 +185,7 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
 
   private warnOfAbsence(reason: unknown): void {
     const error = reason instanceof ServiceError && reason.cause instanceof Error ? reason.cause : reason;
-    this.warn(`Uploads are refused: ${messageWithCause(error)}.`);
+    this.warn(`Uploads are refused: ${messageWithRootCause(error)}.`);
   }
 
   private warn(message: string): void {
