@@ -40,5 +40,5 @@ export class CreatedInstances {
   }
 }
 
-const hasShutdown = (instance: unknown): instance is OnApplicationShutdown =>
+export const hasShutdown = (instance: unknown): instance is OnApplicationShutdown =>
   typeof instance === 'object' && instance !== null && typeof (instance as Partial<OnApplicationShutdown>).onApplicationShutdown === 'function';

@@ -8,6 +8,7 @@ import type { AdapterModule, AdapterVariable } from '../configuration/adapter-mo
 import { EnvironmentError, problemOf, type Variables } from '../configuration/variables.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import { hasShutdown } from './created-instances.js';
 import { recordReads } from './recorded-reads.js';
 
 /** Settings of the service that a team's adapter (`module:`) may need. */
@@ -109,7 +110,7 @@ function importable(specifier: string): string {
 /**
  * Creates the adapter of a team's module that `loadAdapter` has imported.
  *
- * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`.
+ * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`; then it is closed first.
  */
 export async function createAdapter<Port extends object>(
   module: AdapterModule,
@@ -123,8 +124,11 @@ export async function createAdapter<Port extends object>(
     throw refusal(variable, `${specifier} can't create its adapter: ${messageOf(error)}`);
   });
   const missing = methods.filter((method) => !hasMethod(adapter, method));
-  if (missing.length > 0) throw refusal(variable, `the adapter of ${specifier} has no method ${missing.map((method) => `"${method}"`).join(', ')}`);
-  return adapter;
+  if (missing.length === 0) return adapter;
+  const refused = refusal(variable, `the adapter of ${specifier} has no method ${missing.map((method) => `"${method}"`).join(', ')}`);
+  // An error of closing must not hide what is wrong with the adapter.
+  if (hasShutdown(adapter)) await Promise.resolve(adapter).then((each): unknown => each.onApplicationShutdown()).catch(() => undefined);
+  throw refused;
 }
 
 async function settingsOf({ variables: schema, secrets }: Adapter<unknown, unknown>, variable: AdapterVariable, variables: Variables): Promise<Omit<LoadedAdapter<never>, 'definition'>> {

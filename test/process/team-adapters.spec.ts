@@ -77,6 +77,7 @@ describe("a team's adapter, named by a variable", () => {
     await writeFile(join(directory, 'no-schema.js'), `${store}export default { create: () => new InMemoryFileStorage() };`);
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
     await writeFile(join(directory, 'half.js'), 'export default { create: () => ({ store() {} }) };');
+    await writeFile(join(directory, 'half-open.js'), "export default { create: () => ({ store() {}, onApplicationShutdown: () => { globalThis.closedHalf = true; throw new Error('no route'); } }) };");
     await writeFile(join(directory, 'throwing.js'), 'export default { create: () => { throw new Error("no route\\nto host"); } };');
     await writeFile(join(directory, 'unreachable.js'), 'export default { create: async () => { throw new Error("no route\\nto host"); } };');
   });
@@ -163,6 +164,12 @@ describe("a team's adapter, named by a variable", () => {
     const created = createApp({ ...OTHERS[variable as keyof typeof OTHERS], environment: { DATA_DIR: workspace.data, LOG_LEVEL: 'silent', [variable]: `module:${specifier}` } });
     await expect(created).rejects.toThrow(EnvironmentError);
     await expect(created).rejects.toThrow(line);
+  });
+
+  it('is closed if it is refused because it is incomplete, even if closing it fails', async () => {
+    const environment = { DATA_DIR: workspace.data, LOG_LEVEL: 'silent', FILE_STORAGE: `module:${directory}/half-open.js` };
+    await expect(createApp({ ...OTHERS.FILE_STORAGE, environment })).rejects.toThrow(/^FILE_STORAGE: the adapter of .*half-open\.js has no method "checkHealth"$/);
+    expect(globalThis).toHaveProperty('closedHalf', true);
   });
 
   it.each([
