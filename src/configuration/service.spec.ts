@@ -509,6 +509,10 @@ describe('a secret in a file', () => {
     expect(parseKeycloakSetupEnvironment(variables)).toEqual(parseKeycloakSetupEnvironment({ ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD: SECRET }));
   });
 
+  it.each(['KEYCLOAK_ADMIN_PASSWORD_FILE', 'AUTH0_SETUP_CLIENT_SECRET_FILE'])('is not read by the service if only a set-up needs it: %s', (name) => {
+    expect(parseEnvironment({ [name]: path })).toEqual(parseEnvironment({}));
+  });
+
   it.each<[string, string | Buffer, RegExp]>([
     ['is empty', '', /must contain one line/],
     ['has only a line break', '\n', /must contain one line/],

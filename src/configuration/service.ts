@@ -56,6 +56,9 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
+/** The files of secrets that only the set-ups use. The service may run where they are missing. */
+const NOT_READ = { KEYCLOAK_ADMIN_PASSWORD_FILE: undefined, AUTH0_SETUP_CLIENT_SECRET_FILE: undefined };
+
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
   readonly warnings: readonly string[];
 };
@@ -80,7 +83,7 @@ export function parseEnvironment(variables: Variables): Environment {
  * PUBLIC_URL doesn't end with BASE_PATH.
  */
 export function checkEnvironment(variables: Variables) {
-  const set = effective(variables);
+  const set = effective({ ...variables, ...NOT_READ });
   const parsed = VARIABLES.safeParse(set);
   const storageName = VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE);
   const providerName = VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER);
