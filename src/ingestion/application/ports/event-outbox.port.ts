@@ -67,7 +67,8 @@ export abstract class EventOutbox {
    * lines, unless the lines were moved there later. After a batch that wasn't confirmed, the next call begins with the
    * same events again: those of that batch, as far as `limit` allows, without uploads that were removed meanwhile. If
    * none was removed and `limit` is the length of that batch, the call returns the same events. Other events may come
-   * first after another process has taken over, or the store was opened again. The service makes one call at a time.
+   * first after another process has taken over or the store was opened again, and while a segment can't be read. The
+   * service makes one call at a time.
    *
    * Memory for events is bounded by `limit` and `MAX_EVENTS_BYTES`, or by one longer line, however many events wait.
    *

@@ -34,16 +34,16 @@ export class EventQueue {
    * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened. Goes
    * on with other files when one can't be read, and tries that one again a minute later.
    *
-   * @throws StoreAwayError; an error of the file system, when the file of a batch that wasn't confirmed can't be read,
-   *   or more than ten files can't.
+   * @throws StoreAwayError; an error of the file system, when more than ten files can't be read.
    */
   next(limit: number): Promise<OutboxBatch | undefined> {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none left.
+      // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none
+      // left, or can't be read.
       const { inFlight } = this.entries;
-      const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
+      const repeated = inFlight && (await this.readableBatchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
     });
   }

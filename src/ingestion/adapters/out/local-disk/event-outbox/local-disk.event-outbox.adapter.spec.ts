@@ -281,6 +281,26 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([unreadable]);
   });
 
+  it('delivers other events while the file of a batch that was not confirmed cannot be read, with one warning', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    await outbox.open();
+    const unconfirmed = await store();
+    const [path = ''] = await view.files('uploads');
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    await outbox.open();
+    expect((await outbox.next(500))?.events.map(idOf)).toEqual([unconfirmed]);
+    disk.gate = (perform, operation, target) => (operation === 'open' && target === view.at(path) ? Promise.reject(new Error('EIO')) : perform());
+    expect(await deliverAll()).toEqual([]);
+    const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
+    expect((await deliverAll()).sort()).toEqual(others.sort());
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^Reading the events of .*/events/${basename(path, '.ndjson')} failed`))]);
+    disk.gate = (perform) => perform();
+    vi.advanceTimersByTime(MINUTE_MS);
+    expect(await deliverAll()).toEqual([unconfirmed]);
+  });
+
   it('fails when more than ten files cannot be read, and delivers all of them when they can be', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     await outbox.open();
