@@ -97,6 +97,16 @@ function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number)
   return { stopped, goOn };
 }
 
+it('lists the segments of a day once more if its progress is reported, and nothing else', async () => {
+  await storeUploads();
+  const operationsOf = async (onProgress?: () => void): Promise<number> => {
+    const process = bucket.another();
+    expect(await new BucketUploads(process).removeAll({ customerId: 'customer-1' }, { dryRun: true, ...(onProgress && { onProgress }) })).toBe(4);
+    return process.operations;
+  };
+  expect(await operationsOf(() => undefined)).toBe((await operationsOf()) + 1);
+});
+
 it.each([
   ['another', 0],
   ['another, whose clock is three minutes ahead,', 3 * 60_000],

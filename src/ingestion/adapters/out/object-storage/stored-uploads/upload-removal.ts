@@ -120,13 +120,13 @@ export class UploadRemoval {
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
-    const days = await this.days(filter);
+    const days = await Promise.all((await this.days(filter)).map(async (day) => ({ day, isLater: await laterSegments(this.bucket, day) })));
     const removedAt = dryRun ? undefined : await this.remnantRemoval.eventTime();
     const progress = { segments: 0, allSegments: 0, uploads: 0 };
-    if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
-    for (const day of days) {
+    if (onProgress) for (const { day, isLater } of days) for await (const segments of this.batches(day, isLater)) progress.allSegments += segments.length;
+    for (const { day, isLater } of days) {
       await this.held(dryRun ? undefined : day, async (hold) => {
-        for await (const segments of this.batches(day, dryRun)) {
+        for await (const segments of this.batches(day, isLater, dryRun)) {
           signal?.throwIfAborted();
           const onRemoved = (count: number): void => void (progress.uploads += count);
           await this.removeFrom(segments, { filter, dryRun, hold, signal, removedAt, onRemoved });
@@ -201,12 +201,12 @@ export class UploadRemoval {
    * Yields the non-empty segments of a day in batches, without those that uploads create meanwhile. So the batches end,
    * although a listing of a busy day may not.
    *
+   * @param isLater the result of `laterSegments`.
    * @param isMoving whether compaction may go on meanwhile, as in a dry run. Segments whose lines compaction has
    *   already copied are then left out, so that no line counts twice.
    */
-  private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
+  private async *batches(day: Day, isLater: (key: string) => boolean, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
-    const isLater = await laterSegments(this.bucket, day);
     let batch: ListedObject[] = [];
     let bytes = 0;
     for await (const segment of this.bucket.list(directoryOf(day))) {
