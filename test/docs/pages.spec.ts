@@ -55,6 +55,12 @@ describe('the pages', () => {
     }
   });
 
+  it('wait for the service only for a limited time', async () => {
+    const waiting = (await shellCommands()).filter((command) => /; do .*sleep/.test(command) && /\.log\b|\/health\/ready|docker logs|journalctl/.test(command));
+    expect(waiting.length).toBeGreaterThan(10);
+    expect(waiting.filter((command) => !/^ *for i in \$\(seq \d+\); do /.test(command))).toEqual([]);
+  });
+
   it('create files with secrets for their own user only', async () => {
     const commands = await shellCommands();
     // A command that writes such a file, or a backup, by redirection, and the paths that `tee` writes.
