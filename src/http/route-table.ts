@@ -103,11 +103,15 @@ const isHandler = (handler: Partial<ExpressHandler> | undefined): handler is Exp
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
 
-/** The method and path of each of the service's operations, such as `GET` and `/uploads/:upload_id`, with its base path. */
+/**
+ * The method and path of each of the service's operations, such as `GET` and `/uploads/:upload_id`, with its base path.
+ * HEAD goes with GET.
+ */
 export const serviceRoutes = (express: Express): { readonly method: string; readonly path: string }[] =>
   layersOf(express).filter(isServiceRoute).flatMap(({ route }) => {
     const path = route?.path;
-    return typeof path === 'string' ? Object.keys(route?.methods ?? {}).map((method) => ({ method: method.toUpperCase(), path })) : [];
+    if (typeof path !== 'string') return [];
+    return Object.keys(route?.methods ?? {}).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()])).map((method) => ({ method, path }));
   });
 
 function matches(routes: readonly ExpressLayer[], request: IncomingMessage): boolean {

@@ -758,6 +758,7 @@ describe('metrics and HEAD', () => {
       // Not requested before.
       /^http_requests_total\{method="POST",route="\/idpManagementBackend\/assign-role",status="502"\} 0$/m,
       /^http_requests_total\{method="DELETE",route="\/uploads\/:upload_id",status="500"\} 0$/m,
+      /^http_requests_total\{method="HEAD",route="\/uploads\/:upload_id\/content",status="503"\} 0$/m,
       /^load_data_uploads_total\{kind="historical"\} [1-9]/m,
       /^load_data_uploads_total\{kind="nowcast"\} \d/m,
       /^load_data_upload_failures_total\{kind="historical",reason="storage-failure"\} 0$/m,

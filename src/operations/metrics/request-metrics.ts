@@ -76,7 +76,9 @@ export class RequestMetrics implements OnApplicationBootstrap {
   }
 
   private durations(): Metric {
-    const get = () => Promise.resolve({ ...DURATION, type: 'histogram', values: [...this.tallies.values()].flatMap(histogramOf), aggregator: 'sum' });
+    // HEAD is rare. To keep the answer short, it has no histogram before its first request.
+    const shown = () => [...this.tallies.values()].filter(({ labels, seconds }) => labels.method !== 'HEAD' || seconds > 0);
+    const get = () => Promise.resolve({ ...DURATION, type: 'histogram', values: shown().flatMap(histogramOf), aggregator: 'sum' });
     // The registry of prom-client uses only the name of a metric and its function `get`.
     return { name: DURATION.name, get } as unknown as Metric;
   }
