@@ -285,6 +285,10 @@ describe('parseEnvironment', () => {
       { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '', AZURE_STORAGE_CONNECTION_STRING: CONNECTION },
       { ...AZURE_STORAGE, account: { connectionString: CONNECTION } },
     ],
+    ...['S3_PREFIX', 'S3_REGION', 'S3_ENDPOINT', 'S3_FORCE_PATH_STYLE', 'STORAGE_TIMEOUT_MS'].map((name): [string, Record<string, string>, object] => [
+      `s3 with ${name} empty`, { ...S3, [name]: '' }, S3_STORAGE,
+    ]),
+    ['azure with STORAGE_TIMEOUT_MS empty', { ...AZURE, STORAGE_TIMEOUT_MS: '' }, AZURE_STORAGE],
     ['local with invalid variables of other adapters', { S3_PREFIX: '/', STORAGE_TIMEOUT_MS: 'x', AZURE_STORAGE_ACCOUNT_URL: 'x' }, { adapter: 'local' }],
   ])('accepts %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).fileStorage).toEqual(expected);
@@ -304,6 +308,9 @@ describe('parseEnvironment', () => {
     ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'true' }, { ...AUTH0_PROVIDER, invitationMail: true }],
     ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
     ['AUTH0_DOMAIN in capital letters and with the usual port', { ...AUTH0, AUTH0_DOMAIN: 'Tenant.EU.Auth0.com:443' }, AUTH0_PROVIDER],
+    ['KEYCLOAK_INVITATION_MAIL empty', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: '' }, KEYCLOAK_PROVIDER],
+    ['AUTH0_CONNECTION empty', { ...AUTH0, AUTH0_CONNECTION: '' }, AUTH0_PROVIDER],
+    ['AUTH0_INVITATION_MAIL empty', { ...AUTH0, AUTH0_INVITATION_MAIL: '' }, AUTH0_PROVIDER],
     ['embedded with invalid variables of other adapters', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
   ])('accepts %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).identityProvider).toEqual(expected);
