@@ -7,7 +7,7 @@ import { ServiceAddress } from '../operations/service-address.js';
 import { setUpStartPage } from './docs/start-page.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
-const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
+const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Accept-Ranges', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
  * An idle connection is kept longer than load balancers usually keep one (60 s). Otherwise a load balancer could send a

@@ -10,6 +10,10 @@ const IDENTITY = '/idpManagementBackend';
 const FOREIGN = 'Origin: https://evil.example';
 const REFUSED = { status: 403, body: '{"error":"Unauthorized."}' };
 const storage = new InMemoryFileStorage();
+/** The headers of an answer that a page of an allowed origin may read without further ado (Fetch, CORS). */
+const SAFELISTED = ['cache-control', 'content-language', 'content-length', 'content-type', 'expires', 'last-modified', 'pragma'];
+/** Headers of an answer that are meant for the browser or the connection, not for the page. */
+const NOT_FOR_PAGES = ['connection', 'date', 'keep-alive', 'vary', 'access-control-allow-origin', 'access-control-expose-headers', 'x-content-type-options', 'content-security-policy'];
 
 const start = (variables: Record<string, string>): Promise<RunningService> =>
   startService(variables, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
@@ -173,7 +177,7 @@ describe('with PUBLIC_URL, behind a proxy that changes Host', () => {
 describe('with CORS_ORIGINS', () => {
   let service: RunningService;
   beforeAll(async () => {
-    service = await start({ CORS_ORIGINS: 'https://app.example, http://localhost:5173' });
+    service = await start({ CORS_ORIGINS: 'https://app.example, http://localhost:5173', MAX_UPLOAD_BYTES: '100' });
   });
   afterAll(() => service.close());
 
@@ -190,6 +194,82 @@ describe('with CORS_ORIGINS', () => {
   ])('answers %s with %i', async (origin, status) => {
     expect((await upload(service, `Origin: ${origin}`)).status).toBe(status);
   });
+
+  describe('lets a page of an allowed origin', () => {
+    const APP = 'https://app.example';
+    const ask = async (method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<Response> =>
+      fetch(service.url + path, { method, headers: { Origin: APP, Authorization: `Bearer ${await service.adminToken()}`, ...headers }, ...(body !== undefined && { body }) });
+    const uploadOf = (customer: string): string => UPLOAD.replace('customer_id=a', `customer_id=${customer}`);
+    const ID = ['x-request-id'];
+    const CONTENT = [...ID, 'accept-ranges', 'content-disposition', 'etag', 'repr-digest'];
+
+    let id: string;
+    beforeAll(async () => {
+      id = (await ask('POST', uploadOf('kept'), {}, 'the file')).headers.get('x-upload-id') ?? '';
+      await ask('POST', uploadOf('kept'), { 'Idempotency-Key': 'kept' }, 'the file');
+    });
+
+    it.each<[string, number, readonly string[], () => Promise<Response>]>([
+      ['an upload', 200, [...ID, 'x-upload-digest', 'x-upload-id'], () => ask('POST', uploadOf('new'), {}, 'the file')],
+      ['a repeated upload', 200, [...ID, 'idempotent-replayed', 'x-upload-digest', 'x-upload-id'], () => ask('POST', uploadOf('kept'), { 'Idempotency-Key': 'kept' }, 'the file')],
+      ['a page of uploads', 200, ID, () => ask('GET', '/uploads?customer_id=kept&limit=1')],
+      ['one upload', 200, ID, () => ask('GET', `/uploads/${id}`)],
+      ['a file', 200, CONTENT, () => ask('GET', `/uploads/${id}/content`)],
+      ['the head of a file', 200, CONTENT, () => ask('HEAD', `/uploads/${id}/content`)],
+      ['a part of a file', 206, [...CONTENT, 'content-range'], () => ask('GET', `/uploads/${id}/content`, { Range: 'bytes=1-2' })],
+      ['a file that it has', 304, [...ID, 'etag'], () => ask('GET', `/uploads/${id}/content`, { 'If-None-Match': '*' })],
+      ['a part behind the end of a file', 416, [...ID, 'content-range'], () => ask('GET', `/uploads/${id}/content`, { Range: 'bytes=99-' })],
+      ['an upload that lacks a parameter', 400, ID, () => ask('POST', UPLOAD.replace('filename', 'x'), {}, 'the file')],
+      ['an upload that is too long', 413, ID, () => ask('POST', UPLOAD, {}, 'x'.repeat(101))],
+      ['an upload of another type', 415, ID, () => ask('POST', UPLOAD, { 'Content-Type': 'application/x-www-form-urlencoded' }, 'a=b')],
+      ['an upload that nobody has', 404, ID, () => ask('GET', '/uploads/0197f0a0-0000-7000-8000-000000000000')],
+      ['an upload without a token', 403, ID, () => ask('GET', `/uploads/${id}`, { Authorization: '' })],
+      ['the removal of an upload', 204, ID, async () => ask('DELETE', `/uploads/${(await ask('POST', uploadOf('gone'))).headers.get('x-upload-id') ?? ''}`)],
+      ['the removal of a customer', 200, ID, () => ask('DELETE', '/uploads?customer_id=nobody')],
+    ])('read every header of the answer about %s (%i)', async (_, status, expected, request) => {
+      const { status: got, headers } = await request();
+      expect(got).toBe(status);
+      expect(headers.get('access-control-allow-origin')).toBe(APP);
+      const exposed = (headers.get('access-control-expose-headers') ?? '').toLowerCase().split(',');
+      const own = [...headers.keys()].filter((name) => ![...SAFELISTED, ...NOT_FOR_PAGES].includes(name));
+      expect(own.filter((name) => exposed.includes(name))).toEqual([...expected].sort());
+      expect(own.filter((name) => !exposed.includes(name))).toEqual([]);
+    });
+
+    const OF_UPLOADS = ['authorization', 'content-type', 'idempotency-key', 'x-upload-digest', 'content-digest', 'repr-digest', 'x-request-id'];
+    it.each<[string, string, readonly string[]]>([
+      ['POST', UPLOAD, OF_UPLOADS],
+      ['POST', NOWCAST, OF_UPLOADS],
+      ['GET', '/uploads', ['authorization', 'x-request-id']],
+      ['GET', '/uploads/some', ['authorization']],
+      ['GET', '/uploads/some/content', ['authorization', 'range', 'if-range', 'if-none-match']],
+      ['HEAD', '/uploads/some/content', ['authorization', 'if-none-match']],
+      ['DELETE', '/uploads', ['authorization']],
+      ['DELETE', '/uploads/some', ['authorization']],
+    ])('send %s %s with its headers', async (method, path, headers) => {
+      const answer = await fetch(service.url + path, {
+        method: 'OPTIONS',
+        headers: { Origin: APP, 'Access-Control-Request-Method': method, 'Access-Control-Request-Headers': headers.join() },
+      });
+      const listed = (name: string): string[] => (answer.headers.get(name) ?? '').split(',').map((each) => each.trim());
+      expect(answer.status).toBe(204);
+      expect(listed('access-control-allow-origin')).toEqual([APP]);
+      expect(listed('access-control-allow-methods')).toContain(method);
+      expect(listed('access-control-allow-headers')).toEqual(expect.arrayContaining([...headers]));
+    });
+  });
+});
+
+it('a page of an allowed origin may read Retry-After', async () => {
+  const service = await start({ CORS_ORIGINS: 'https://app.example', RATE_LIMIT_PER_MINUTE: '1' });
+  const ask = (): Promise<Response> => fetch(`${service.url}/uploads`, { headers: { Origin: 'https://app.example' } });
+  await ask();
+  const { status, headers } = await ask();
+  expect(status).toBe(429);
+  expect(headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(headers.get('access-control-allow-origin')).toBe('https://app.example');
+  expect(headers.get('access-control-expose-headers')?.split(',')).toContain('Retry-After');
+  await service.close();
 });
 
 describe('with CORS_ORIGINS=*', () => {
