@@ -2,11 +2,11 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { jetstreamManager } from '@nats-io/jetstream';
-import { connect } from '@nats-io/transport-node';
+import { connect, nanos } from '@nats-io/transport-node';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { UploadEvent, UploadEvents } from '../../src/ingestion/application/ports/upload-events.port.js';
-import { someUploadEvents } from '../../src/testing/upload-events.builder.js';
+import { aRemovalEvent, someUploadEvents } from '../../src/testing/upload-events.builder.js';
 import { uploadEventsContract } from '../../src/testing/upload-events.contract.js';
 import { isNatsServerAvailable, type NatsServer, startNatsServer } from '../servers/nats-server.mjs';
 import { packageDirectory } from '../support/package-directory.js';
@@ -50,6 +50,16 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
     }
   }
 
+  /** How long the stream UPLOADS of a NATS server recognises an id that it has stored, in nanoseconds. */
+  async function duplicateWindowOf({ url }: NatsServer): Promise<number> {
+    const connection = await connect({ servers: url });
+    try {
+      return (await (await jetstreamManager(connection)).streams.info('UPLOADS')).config.duplicate_window;
+    } finally {
+      await connection.close();
+    }
+  }
+
   async function setUp(): Promise<{ server: NatsServer; events: UploadEvents; tearDown: () => Promise<void> }> {
     const server = await startNatsServer();
     return { server, events: new snippet.NatsUploadEvents(server.url), tearDown: () => server.stop() };
@@ -65,11 +75,26 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
     };
   });
 
-  it('stores an event once although it is delivered twice, and under the subject of its type', async () => {
+  it('stores an event once although it is delivered again, and under the subject of its type', async () => {
     const { server, events, tearDown } = await setUp();
-    const sent = await someUploadEvents(3);
-    for (let time = 0; time < 2; time++) await events.deliver(sent, new AbortController().signal);
-    expect(await messagesIn(server)).toEqual(sent.map((event) => ({ subject: 'uploads.stored', event })));
+    const [first, second] = await someUploadEvents(2);
+    const removal = aRemovalEvent();
+    const sent = [first, removal, second].flatMap((event) => event ?? []);
+    for (const batch of [sent, sent.slice(1), [removal, ...sent]]) await events.deliver(batch, new AbortController().signal);
+    const messages = sent.map((event) => ({ subject: event === removal ? 'uploads.removed' : 'uploads.stored', event }));
+    expect(await messagesIn(server)).toEqual(messages);
+    await tearDown();
+  });
+
+  it('stores an event once for an hour, as the page says, also if the server is restarted meanwhile', async () => {
+    const { server, events, tearDown } = await setUp();
+    const sent = await someUploadEvents(2);
+    await events.deliver(sent, new AbortController().signal);
+    await server.kill();
+    await server.restart();
+    await events.deliver(sent, new AbortController().signal);
+    expect((await messagesIn(server)).map(({ event }) => event)).toEqual(sent);
+    expect(await duplicateWindowOf(server)).toBe(nanos(3_600_000));
     await tearDown();
   });
 
