@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
@@ -9,6 +8,7 @@ import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
+import { wholeBody } from '../whole-body.js';
 import { Container, DefaultCredential } from './container.js';
 
 export interface AzureBlobBucketOptions {
@@ -106,7 +106,7 @@ export class AzureBlobBucket extends Bucket {
       const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal, onProgress }));
       if (!found) return undefined;
       return {
-        bytes: await buffer(given(found.readableStreamBody)),
+        bytes: await wholeBody(given(found.readableStreamBody) as Body, found.contentLength),
         version: given(found.etag),
         ageMs: ageMs(found.date, found.lastModified),
       };

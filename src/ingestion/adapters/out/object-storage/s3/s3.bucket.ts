@@ -13,6 +13,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
+import { wholeBody } from '../whole-body.js';
 import { ConditionalWrite } from './conditional-write.js';
 import { Leftovers } from './leftovers.js';
 import { MultipartUpload } from './multipart-upload.js';
@@ -84,7 +85,7 @@ export class S3Bucket extends Bucket {
       const output = await orUndefined(connection.within((options) => connection.client.send(new GetObjectCommand(connection.at(key)), options)));
       if (!output?.Body) return undefined;
       try {
-        const bytes = Buffer.from(await output.Body.transformToByteArray());
+        const bytes = await wholeBody(output.Body as Readable, output.ContentLength);
         return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
       } catch (error) {
         if (errorNameOf(error) === 'TimeoutError') throw connection.silence();
