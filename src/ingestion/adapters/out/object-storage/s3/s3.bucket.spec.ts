@@ -56,6 +56,24 @@ describe('S3Bucket', () => {
     await expect(bucket.create('b', Buffer.alloc(2 * MIB))).rejects.toThrow(StoreSilentError);
   });
 
+  it.each([
+    ["its own region before the SDK's", 'eu-central-1', 'eu-central-1'],
+    ["the SDK's region if it has none", undefined, 'eu-north-1'],
+  ])('signs for %s', async (_, region, expected) => {
+    vi.stubEnv('AWS_REGION', 'eu-north-1');
+    const signed: (string | undefined)[] = [];
+    await open((request, response) => {
+      signed.push(/Credential=id\/\d+\/([^/]*)\/s3\//.exec(request.headers.authorization ?? '')?.[1]);
+      response.writeHead(200, { etag: '"1"' }).end('bytes');
+    });
+    const { port } = server.address() as AddressInfo;
+    const other = new S3Bucket({ bucket: 'load-data', prefix: '', region, endpoint: `http://127.0.0.1:${port}`, forcePathStyle: true, timeoutMs: 10_000, maxUploadBytes: 1, credentials: { accessKeyId: 'id', secretAccessKey: 'secret' } });
+    await other.read('a');
+    other.close();
+    vi.unstubAllEnvs();
+    expect(signed).toEqual([expected]);
+  });
+
   it("computes an object's age by the store's clock", async () => {
     await open((request, response) => {
       const isListing = request.url?.includes('list-type=2');
