@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { hasBody, targetPath } from './request-head.js';
 import { drain } from './drain.js';
@@ -19,7 +19,9 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
-  /** Begins the answer when the connection's previous exchange is over, unless the connection is lost by then. */
+  /** The previous exchange of the connection, until it is over. */
+  waitsFor?: Exchange | undefined;
+  /** Begins the answer when the previous exchange is over, unless the connection is lost by then. */
   onTurn?: (() => void) | undefined;
   isOver?: boolean;
   /** Whether `arrivedJson` has read the whole body, although `request.complete` may still be false. */
@@ -53,7 +55,9 @@ export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): stri
 
 export function beginExchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange {
   const path = targetPath(request.url ?? '').slice(0, 256);
-  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue };
+  const before = (request.socket as InExchange)[EXCHANGE];
+  const waitsFor = before?.isOver ? undefined : before;
+  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue, waitsFor };
   (request as InExchange)[EXCHANGE] = exchange;
   (request.socket as InExchange)[EXCHANGE] = exchange;
   return exchange;
@@ -147,6 +151,33 @@ export function sendJson(response: ServerResponse, body: object, headers: readon
     for (let at = 0; at < all.length; at += 2) response.setHeader(all[at] ?? '', all[at + 1] ?? '');
   }
   response.end(json);
+}
+
+interface Chunk {
+  readonly chunk: string | Buffer;
+  readonly encoding: BufferEncoding;
+}
+
+/** What Node's sockets implement to write one chunk, or several at once. */
+const ofNode = Socket.prototype as unknown as {
+  _write(this: Socket, chunk: Chunk['chunk'], encoding: BufferEncoding, done: () => void): void;
+  _writev(this: Socket, chunks: readonly Chunk[], done: () => void): void;
+};
+
+/**
+ * Makes a connection write a short answer as one text. For `response.end(text)`, Node gives the connection two chunks:
+ * the head with the text, and an empty one. Writing the two at once takes longer than writing the first: for a small
+ * upload, 3 % of its time.
+ */
+export function writeShortAnswersAtOnce(socket: Socket & Partial<typeof ofNode>): void {
+  // Node leaves out the method where the system can't write several chunks at once.
+  if (socket._writev) socket._writev = writeChunks;
+}
+
+function writeChunks(this: Socket, chunks: readonly Chunk[], done: () => void): void {
+  const [first, second] = chunks;
+  if (first && chunks.length === 2 && second?.chunk.length === 0) ofNode._write.call(this, first.chunk, first.encoding, done);
+  else ofNode._writev.call(this, chunks, done);
 }
 
 /** Sends the JSON answer of an error. If the client is still sending its request, the response ends after `drain`. */

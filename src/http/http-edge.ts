@@ -7,7 +7,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, exchangeOf, latestExchange, LogEntry, requestIdOf, setAnswerHeaders } from './exchange.js';
+import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, exchangeOf, latestExchange, LogEntry, requestIdOf, setAnswerHeaders, writeShortAnswersAtOnce } from './exchange.js';
 import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
@@ -81,7 +81,6 @@ function receiver(server: Server): Receive {
     for (const handler of handlers) handler.call(server, request, response);
   };
   return (request, response, awaitsContinue = false) => {
-    const before = latestExchange(request.socket);
     const exchange = beginExchange(request, response, awaitsContinue);
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
     if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
@@ -93,13 +92,13 @@ function receiver(server: Server): Receive {
       if (!request.complete) drainRest(exchange);
       server.emit(EXCHANGE_END, exchange);
     });
-    if (!before || before.isOver) {
+    if (!exchange.waitsFor) {
       handle(request, response);
       return;
     }
     exchange.onTurn = () => { handle(request, response); };
     // The time limit for a request's head serves for the reading of an answer, too.
-    waitForTurn(exchange, before, server.headersTimeout);
+    waitForTurn(exchange, exchange.waitsFor, server.headersTimeout);
   };
 }
 
@@ -116,6 +115,7 @@ function waitForTurn(exchange: Exchange, before: Exchange, idleTimeoutMs: number
     const takeTurn = (): void => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
+      exchange.waitsFor = undefined;
       if (others === 0) socket.resume();
       // Emits the `close` that Node doesn't emit for a response that was still waiting when the connection was lost.
       if (socket.destroyed) response.emit('close');
@@ -164,6 +164,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
  */
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
+  server.on('connection', writeShortAnswersAtOnce);
 
   // `requestHeadDefect` checks Host instead of Node. The number of headers isn't limited, because Node would drop
   // further headers, even one that frames the body, such as Content-Length; their total size is limited anyway.
