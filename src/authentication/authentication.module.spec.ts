@@ -63,7 +63,7 @@ class FeatureModule {
 @Catch(ServiceError)
 class KindFilter implements ExceptionFilter<ServiceError> {
   catch(error: ServiceError, host: ArgumentsHost) {
-    host.switchToHttp().getResponse<ServerResponse>().writeHead(418).end(error.kind);
+    host.switchToHttp().getResponse<ServerResponse>().writeHead(418, { Reason: error.message }).end(error.kind);
   }
 }
 
@@ -113,7 +113,10 @@ describe('the guard', () => {
 
   it('refuses every caller of an operation that declares no permission', async () => {
     const url = await serve(AuthenticationModule.forRoot(options(north)));
-    expect(await get(`${url}/unnamed`, tokenFrom(north.url, ['read:users', 'undefined']))).toBe('unauthorized');
+    const Authorization = `Bearer ${tokenFrom(north.url, ['read:users', 'undefined'])}`;
+    const answer = await fetch(`${url}/unnamed`, { headers: { Authorization } });
+    expect(await answer.text()).toBe('unauthorized');
+    expect(answer.headers.get('Reason')).toBe('The operation has no @RequirePermission.');
   });
 
   it("prefers the handler's permission to the controller's", async () => {

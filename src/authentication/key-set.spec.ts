@@ -103,6 +103,12 @@ describe('an available key set', () => {
     expect(issuer.fetches).toBe(2);
   });
 
+  it('may be up to 1 MiB long', async () => {
+    const [before = '', after = ''] = JSON.stringify({ keys: issuer.keys, more: '|' }).split('|');
+    issuer.answer = (_, response) => response.end(before + 'x'.repeat(1024 * 1024 - before.length - after.length) + after);
+    await expect(keySet().find('first')).resolves.toBeDefined();
+  });
+
   it('can come from a function, which is called for each unknown kid', async () => {
     const load = vi.fn(() => Promise.resolve({ keys: [jwkOf(first, { kid: 'first' })] }));
     const keys = new KeySet({ load });
@@ -259,11 +265,9 @@ describe('a key', () => {
     await expect(keys.find('other')).resolves.toMatchObject({ algorithm: 'RS256' });
   });
 
-  it('has the algorithm given in the key set', async () => {
-    issuer.keys = [jwkOf(first, { kid: 'ps', alg: 'PS256' }), jwkOf(ecKey(), { kid: 'es', alg: 'ES256' })];
-    const keys = keySet();
-    await expect(keys.find('ps')).resolves.toMatchObject({ algorithm: 'PS256' });
-    await expect(keys.find('es')).resolves.toMatchObject({ algorithm: 'ES256' });
+  it.each(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512'])('has the algorithm given in the key set: %s', async (algorithm) => {
+    issuer.keys = [jwkOf(algorithm.startsWith('ES') ? ecKey() : first, { kid: 'k', alg: algorithm })];
+    await expect(keySet().find('k')).resolves.toMatchObject({ algorithm });
   });
 
   it('for signatures is found even if one for encryption has the same kid', async () => {

@@ -99,6 +99,18 @@ describe('JsonReader', () => {
     }), { numRuns: casesOf(5_000) });
   });
 
+  it('accepts and rejects a document like JSON.parse, whichever byte of it is left out, doubled, or replaced by another', () => {
+    const json = '{"text":"a\\n\\u00e4", "list":["a","ä"],"x":{"y":[-1.5e2,{"z":true}],"w":{}},"v":null,"u":[]}\n';
+    const bytes = Buffer.from(json);
+    const parts = ['', '{', '}', '[', ']', ',', ':', ';', '"', '\\', ' ', '0', '-', '.', 'e', 'u', '\u0000', '\u00a0'];
+    for (let at = 0; at < bytes.length; at++) {
+      for (const part of [...parts, json.charAt(at).repeat(2)]) {
+        const changed = Buffer.concat([bytes.subarray(0, at), Buffer.from(part), bytes.subarray(at + 1)]);
+        for (const size of [1, bytes.length]) expect(read(changed, [size]), `${changed.toString()} in chunks of ${size}`).toEqual(parse(changed));
+      }
+    }
+  });
+
   it('accepts and rejects combined pieces of JSON like JSON.parse', () => {
     fc.assert(fc.property(fc.array(pieces, { maxLength: 8 }), sizes, (parts, chunkSizes) => {
       const bytes = Buffer.from(parts.join(''));

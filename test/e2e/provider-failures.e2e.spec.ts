@@ -373,10 +373,13 @@ describe('the log', () => {
     expect(service.log.entries.at(-2)?.text).toContain('identity_provider is healthy again');
   });
 
-  it('says in the line of a failed health check what the cause is', async () => {
-    storage.failWith(new ServiceError('storage-failure', 'The store took no object.', { cause: new Error('outer', { cause: new AggregateError([Object.assign(new Error(''), { code: 'ECONNREFUSED' })]) }) }));
+  it.each([
+    ['the code of the first of several errors', new AggregateError([Object.assign(new Error(''), { code: 'ECONNREFUSED' }), new Error('another')]), 'ECONNREFUSED'],
+    ['the cause of several errors', new AggregateError([new Error('one'), new Error('another')], 'both', { cause: new Error('no network') }), 'no network'],
+  ])('says in the line of a failed health check what the innermost cause is: %s', async (_, cause, reason) => {
+    storage.failWith(new ServiceError('storage-failure', 'The store took no object.', { cause: new Error('outer', { cause }) }));
     await send('GET', '/health/ready');
-    expect(service.log.entries.findLast(({ text }) => text.includes('file_storage is unhealthy'))?.text).toContain('"reason":"The store took no object. (ECONNREFUSED)"');
+    expect(service.log.entries.findLast(({ text }) => text.includes('file_storage is unhealthy'))?.text).toContain(`"reason":"The store took no object. (${reason})"`);
     storage.recover();
     await send('GET', '/health/ready');
   });
