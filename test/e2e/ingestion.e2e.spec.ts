@@ -135,6 +135,7 @@ describe('an upload without a file', () => {
 describe('an upload with a file', () => {
   it.each<[string, Init, string, string]>([
     ['any other type', typed('application/xml', '<a/>'), 'application/xml', '<a/>'],
+    ['JSON with another member than additional_data', typed('application/json', '{ "readings":[1.0]}\n'), 'application/json', '{ "readings":[1.0]}\n'],
     ['a type that resembles JSON', typed('application/vnd.x+json', '{}'), 'application/vnd.x+json', '{}'],
     ['no type', untyped('abc'), 'application/octet-stream', 'abc'],
     ['an empty file', typed('text/csv', ''), 'text/csv', ''],

@@ -211,6 +211,8 @@ describe('DurableDirectories', () => {
     expect(operations.filter((operation) => operation === 'syncDirectory ')).toHaveLength(2);
     await directories.sync(base);
     expect(operations.filter((operation) => operation === 'syncDirectory ')).toHaveLength(3);
+    await Promise.all([1, 2, 3].map(() => directories.sync(base)));
+    expect(operations.filter((operation) => operation === 'syncDirectory ')).toHaveLength(5);
   });
 
   it('rejects the callers that waited for a failed sync, and no others', async () => {

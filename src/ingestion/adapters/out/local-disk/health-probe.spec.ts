@@ -68,6 +68,12 @@ describe('HealthProbe', () => {
     },
   );
 
+  it('rejects with what to do when the databases of idempotency keys cannot be written', async () => {
+    const cause = disk.failNext('assertWritable', /idempotency$/);
+    const message = `${view.at('idempotency')} can't be written (${cause.message}): mount it for writing`;
+    await expect(probe.check()).rejects.toMatchObject({ kind: 'storage-failure', cause: { message, cause } });
+  });
+
   it('rejects in less than five seconds while the disk does not respond, and is healthy again when it does', async () => {
     const held = disk.holdNext('file.sync');
     const answers = Promise.allSettled([probe.check(), probe.check()]);

@@ -102,4 +102,17 @@ describe('a segment is marked as read only in an index that has all of its keys'
     await open();
     for (const key of late) expect(await store(key)).toMatchObject({ replayed: true });
   });
+
+  it('and is listed as open until then, so that its keys are free again when it gets lost in a crash', async () => {
+    await open(1);
+    void storage.store({ ...draft('running'), conclude: () => new Promise(() => undefined) });
+    await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
+    for (const key of ['lost', 'lost too', 'kept']) await store(key);
+    await untilIndexed(3);
+    await disk.die();
+    for (const segment of (await view.files('uploads')).sort().slice(0, -1)) await rm(view.at(segment));
+    await open();
+    expect(await store('kept')).toMatchObject({ replayed: true });
+    for (const key of ['lost', 'lost too']) expect(await store(key)).toMatchObject({ replayed: false });
+  });
 });

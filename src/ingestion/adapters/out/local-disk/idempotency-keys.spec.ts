@@ -542,6 +542,45 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a', 'b');
     });
 
+    it('lists a segment from which an upload is removed while another is in progress', async () => {
+      const late = draft('late');
+      let finish = (): void => undefined;
+      const finishing = new Promise<void>((resolve) => (finish = resolve));
+      const running = storage.store({ ...late, conclude: (stored) => finishing.then(() => late.conclude(stored)) });
+      await expect.poll(() => store('late').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
+      await store('a');
+      const { uploadId } = await storeUpload(storage, anUploadDraft().with({ receivedAt: new Date() }).file('without a key').build());
+      expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+      finish();
+      await running;
+      await reopen();
+      await expectKept('a', 'late');
+      expect(warnings).toEqual([]);
+    });
+
+    it('is rebuilt once: after a restart, no lines are read again', async () => {
+      await store('a');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      await expectKept('a');
+      await reopen();
+      const { bytesRead } = disk;
+      await expectKept('a');
+      expect(disk.bytesRead).toBe(bytesRead);
+    });
+
+    it('leaves a damaged database that was set aside when an upload without a key is removed', async () => {
+      await store('a');
+      const { uploadId } = await storeUpload(storage, anUploadDraft().with({ receivedAt: new Date() }).file('without a key').build());
+      await storage.close();
+      await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), 'damaged');
+      await open();
+      expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+      expect(await databases()).toContain(`${TODAY}.damaged-1`);
+      await expectKept('a');
+    });
+
     it('does not delay uploads without a key during a rebuild', async () => {
       await store('a');
       await storage.close();
