@@ -789,6 +789,33 @@ describe('LocalDiskFileStorage', () => {
     await storage.store(anUploadDraft().file(LARGE).build());
   });
 
+  it('is unhealthy when its disk fails, without being opened again', async () => {
+    stopClock();
+    const disk = new GatedDisk();
+    await open({ disk });
+    const cause = disk.failNext('create');
+    await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure', cause });
+    letStoreBeProbedAgain();
+    await storage.checkHealth();
+    expect(warnings).toEqual([]);
+  });
+
+  it('accepts no uploads when it is back but its disk fails', async () => {
+    stopClock();
+    const disk = new GatedDisk();
+    await open({ disk });
+    await rename(view.at('uploads'), view.at('.aside'));
+    await expect(storage.store(anUploadDraft().build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(view.at('.aside'), view.at('uploads'));
+    letStoreBeProbedAgain();
+    disk.failNext('create');
+    await expect(storage.store(anUploadDraft().build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    letStoreBeProbedAgain();
+    await storage.store(anUploadDraft().build());
+    expect(await view.lines()).toHaveLength(1);
+    expect(warnings.filter((warning) => warning.includes('is back'))).toHaveLength(1);
+  });
+
   it('continues when one of its volumes returns with another device number', async () => {
     const disk = new CoveredDisk();
     disk.covered = view.at('files');
