@@ -168,6 +168,14 @@ describe('each defect is found, and nothing else', () => {
       () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
     ],
     [
+      'a symbolic link to itself in place of bytes',
+      async () => {
+        await rm(at(file.content.path));
+        await symlink(at(file.content.path), at(file.content.path));
+      },
+      () => [`bytes-absent ${file.content.path}`, `name-unknown ${file.content.path}`],
+    ],
+    [
       'a FIFO in place of bytes',
       async () => {
         await rm(at(file.content.path));

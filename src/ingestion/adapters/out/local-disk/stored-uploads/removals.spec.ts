@@ -84,6 +84,22 @@ it('removes the empty directories that an interrupted upload has left, with the 
   expect(await readdir(join(view.directory, 'files/kind=historical'))).toEqual(['customer_id=another']);
 });
 
+it('leaves an empty directory of a customer alone whose name the store does not use', async () => {
+  const directory = 'files/kind=historical/customer_id=leaving/notes';
+  await mkdir(view.at(directory), { recursive: true });
+  await storeUpload(storage, anUploadDraft().with({ kind: 'historical', customerId: 'leaving' }).file('bytes').build());
+  expect(await storage.storedUploads.removeAll({ customerId: 'leaving' })).toBe(1);
+  expect(existsSync(view.at(directory))).toBe(true);
+});
+
+it('does not count an unknown upload as removed when it completes an interrupted removal of another', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().file('bytes').build());
+  disk.failNext('rename', /\.ndjson$/);
+  await expect(remove(uploadId)).rejects.toThrow();
+  expect(await remove(anUploadDraft().build().uploadId)).toBe(false);
+  expect(await view.lines()).toEqual([]);
+});
+
 it('stops before the next segment when it is broken off, and removes the rest when it is called again', async () => {
   const customerId = 'leaving';
   await storeOnThreeDays(customerId);
