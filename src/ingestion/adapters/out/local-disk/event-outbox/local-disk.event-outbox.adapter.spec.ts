@@ -153,6 +153,30 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
+  it('delivers the time at which an interrupted removal began, not that of its completion', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    await outbox.open();
+    const uploadId = await store();
+    const removedAt = new Date();
+    disk.failNext('rename', /\.ndjson$/);
+    await expect(storage.storedUploads.remove(uploadId)).rejects.toThrow();
+    vi.setSystemTime(Date.now() + MINUTE_MS);
+    expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+    expect((await outbox.next(10))?.events).toMatchObject([{ type: 'removed', uploadId, removedAt }]);
+  });
+
+  it('removes the entry of a segment with the last upload of the segment, even if nobody delivers events', async () => {
+    await outbox.open();
+    const uploadId = await store();
+    const [segment = ''] = await segments();
+    expect(await entries()).toContain(segment);
+    await storage.storedUploads.remove(uploadId);
+    expect(await entries()).not.toContain(segment);
+  });
+
   it('leaves out no upload when one before it, which was delivered, is removed from their segment', async () => {
     await outbox.open();
     const [first, second, third, last] = [await store(), await store(), await store(), await store()];

@@ -373,6 +373,14 @@ describe('an operation in progress', () => {
       },
       () => [`under-way line-malformed ${segment}`],
     ],
+    [
+      'a long line that a power cut replaced by zeros',
+      async () => {
+        await markSegment();
+        await appendFile(at(segment), `${'\0'.repeat(100_000)}"}\n`);
+      },
+      () => [`under-way line-malformed ${segment}`],
+    ],
     ['a staged file', () => writeFile(at(`staging/${id}`), 'x'), () => [`under-way staged staging/${id}`]],
     [
       'a line left by a failed write whose file was removed',
