@@ -63,6 +63,7 @@ describe('an upload with text of any length', () => {
 
   it.each([
     ['ends early', (line: string) => line.slice(0, -200)],
+    ['has no id', (line: string) => line.replace('"upload_id"', '"another_id"')],
     ['contains a text that is not valid JSON', (line: string) => line.replace('xx', 'x\\x')],
   ])('is not decoded from a long line that %s', async (_, change) => {
     const line = indexLine(anUpload('x'.repeat(100_000)));

@@ -86,6 +86,14 @@ describe('a store at rest', () => {
     expect(await found()).toEqual({ findings: [], totals });
   });
 
+  it('has made all of its progress in the end, in bytes of the index', async () => {
+    await mkdir(at(`${SEGMENTS}/foreign`));
+    const verification = verifyStore(view.directory);
+    for await (const finding of verification) expect(finding.path).toBe(`${SEGMENTS}/foreign`);
+    const { length } = await readFile(at(segment));
+    expect(verification.progress).toEqual({ phase: 'matching', done: length, total: length });
+  });
+
   it('may contain everything that a client may send', async () => {
     const storage = await open();
     const drafts = anUploadDraft().with({ customerId: '../é/ ~\u{1F600}', filename: 'ü.TAR.GZ', manufacturer: '"\\' });
