@@ -391,6 +391,22 @@ it('completes an interrupted removal of an upload whose line has a customer that
   expect([await view.lines(), await view.files('files'), warnings.filter((text) => text.includes('not a removal list'))]).toEqual([[], [], []]);
 });
 
+it('completes an interrupted removal of an upload with a key, although the next boot failed after that', async () => {
+  const draft = anUploadDraft().with({ idempotencyKey: 'k', receivedAt: new Date() }).file('bytes');
+  const { uploadId } = await storeUpload(storage, draft.build());
+  await storage.close();
+  await open();
+  disk.failNext('rename', /\.ndjson$/);
+  await expect(remove(uploadId)).rejects.toThrow();
+  await disk.die();
+  disk = new GatedDisk();
+  disk.failNext('syncDirectory', /staging$/);
+  await expect(open()).rejects.toThrow('EIO');
+  await open();
+  expect(await storage.store(draft.build())).toMatchObject({ replayed: false });
+  expect(warnings).toEqual([]);
+});
+
 it('leaves a removal list alone whose segment or file is outside of DATA_DIR, behind a link', async () => {
   const { uploadId } = await storeUpload(storage, anUploadDraft().build());
   const outside = await mkdtemp(join(tmpdir(), 'outside-'));
