@@ -60,6 +60,18 @@ describe('NodeDisk', () => {
     expect(await readFile(at('file'), 'utf8')).toBe(`01234${'0123456789'.repeat(300)}`);
   });
 
+  it('writes the last byte after a write that took all bytes but this one', async () => {
+    const methods = await methodsOfFiles();
+    const file = await disk.create(at('file'));
+    vi.spyOn(methods, 'writev').mockImplementationOnce(async () => {
+      await writeFile(at('file'), '01234');
+      return { bytesWritten: 5, buffers: [] };
+    });
+    await file.write([Buffer.from('012'), Buffer.from('345')], 0);
+    await file.close();
+    expect(await readFile(at('file'), 'utf8')).toBe('012345');
+  });
+
   it.runIf(process.platform === 'linux')('syncs each file system that contains one of the files', async () => {
     const other = await mkdtemp(resolve(directory.startsWith('/dev/shm/') ? 'dist' : '/dev/shm', 'disk-'));
     const commands = await mkdtemp(join(tmpdir(), 'commands-'));
