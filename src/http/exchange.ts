@@ -20,20 +20,20 @@ export interface Exchange {
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). */
   awaitsContinue: boolean;
   /** The previous exchange of the connection, until it is over. */
-  waitsFor?: Exchange | undefined;
+  waitsFor: Exchange | undefined;
   /** Begins the answer when the previous exchange is over, unless the connection is lost by then. */
-  onTurn?: (() => void) | undefined;
-  isOver?: boolean;
+  onTurn: (() => void) | undefined;
+  isOver: boolean;
   /** Whether `arrivedJson` has read the whole body, although `request.complete` may still be false. */
-  isRead?: boolean;
+  isRead: boolean;
   /** Whether the whole answer was written while the client might still be sending. The response ends after `drain`. */
-  isAnsweredEarly?: boolean;
+  isAnsweredEarly: boolean;
   /** When the request was logged, by `performance.now()`; undefined before. */
-  endedAt?: number;
-  traceId?: string;
-  customerId?: string;
-  uploadId?: string;
-  refusal?: { readonly kind: string; readonly reason: string };
+  endedAt: number | undefined;
+  traceId: string | undefined;
+  customerId: string | undefined;
+  uploadId: string | undefined;
+  refusal: { readonly kind: string; readonly reason: string } | undefined;
 }
 
 export type EndedExchange = Exchange & { readonly endedAt: number };
@@ -57,7 +57,25 @@ export function beginExchange(request: IncomingMessage, response: ServerResponse
   const path = targetPath(request.url ?? '').slice(0, 256);
   const before = (request.socket as InExchange)[EXCHANGE];
   const waitsFor = before?.isOver ? undefined : before;
-  const exchange: Exchange = { requestId: requestIdOf(request), startedAt: performance.now(), request, path, response, awaitsContinue, waitsFor };
+  // All members at once: adding them one by one makes the object grow several times.
+  const exchange: Exchange = {
+    requestId: requestIdOf(request),
+    startedAt: performance.now(),
+    request,
+    path,
+    response,
+    awaitsContinue,
+    waitsFor,
+    onTurn: undefined,
+    isOver: false,
+    isRead: false,
+    isAnsweredEarly: false,
+    endedAt: undefined,
+    traceId: undefined,
+    customerId: undefined,
+    uploadId: undefined,
+    refusal: undefined,
+  };
   (request as InExchange)[EXCHANGE] = exchange;
   (request.socket as InExchange)[EXCHANGE] = exchange;
   return exchange;
