@@ -110,7 +110,7 @@ function importable(specifier: string): string {
 /**
  * Creates the adapter of a team's module that `loadAdapter` has imported.
  *
- * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`; then it is closed first.
+ * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`; then closing it has begun.
  */
 export async function createAdapter<Port extends object>(
   module: AdapterModule,
@@ -126,8 +126,8 @@ export async function createAdapter<Port extends object>(
   const missing = methods.filter((method) => !hasMethod(adapter, method));
   if (missing.length === 0) return adapter;
   const refused = refusal(variable, `the adapter of ${specifier} has no method ${missing.map((method) => `"${method}"`).join(', ')}`);
-  // An error of closing must not hide what is wrong with the adapter.
-  if (hasShutdown(adapter)) await Promise.resolve(adapter).then((each): unknown => each.onApplicationShutdown()).catch(() => undefined);
+  // Neither an error of closing nor a closing that doesn't end must hide what is wrong with the adapter.
+  if (hasShutdown(adapter)) void Promise.resolve(adapter).then((each): unknown => each.onApplicationShutdown()).catch(() => undefined);
   throw refused;
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
-import { adapterModule, adapterName, type AdapterVariable } from './adapter-module.js';
+import { adapterModule, adapterName, type AdapterVariable, namesAdapterModule } from './adapter-module.js';
 import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
 import { SECRET_FILE_NAMES } from './secret-files.js';
@@ -56,7 +56,10 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
-/** The files of secrets that only the set-ups use. The service may run where they are missing. */
+/**
+ * The files of secrets that only the set-ups use. The service may run where they are missing. A team's adapter may use
+ * the secrets, too.
+ */
 const NOT_READ = { KEYCLOAK_ADMIN_PASSWORD_FILE: undefined, AUTH0_SETUP_CLIENT_SECRET_FILE: undefined };
 
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
@@ -83,7 +86,7 @@ export function parseEnvironment(variables: Variables): Environment {
  * PUBLIC_URL doesn't end with BASE_PATH.
  */
 export function checkEnvironment(variables: Variables) {
-  const set = effective({ ...variables, ...NOT_READ });
+  const set = effective(namesAdapterModule(variables) ? variables : { ...variables, ...NOT_READ });
   const parsed = VARIABLES.safeParse(set);
   const storageName = VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE);
   const providerName = VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER);

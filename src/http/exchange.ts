@@ -178,8 +178,8 @@ interface Chunk {
 
 /** What Node's sockets implement to write one chunk, or several at once. */
 const ofNode = Socket.prototype as unknown as {
-  _write(this: Socket, chunk: Chunk['chunk'], encoding: BufferEncoding, done: () => void): void;
-  _writev(this: Socket, chunks: readonly Chunk[], done: () => void): void;
+  readonly _write: (this: Socket, chunk: Chunk['chunk'], encoding: BufferEncoding, done: () => void) => void;
+  _writev: (this: Socket, chunks: readonly Chunk[], done: () => void) => void;
 };
 
 /**
@@ -188,8 +188,8 @@ const ofNode = Socket.prototype as unknown as {
  * upload, 3 % of its time.
  */
 export function writeShortAnswersAtOnce(socket: Socket & Partial<typeof ofNode>): void {
-  // Node leaves out the method where the system can't write several chunks at once.
-  if (socket._writev) socket._writev = writeChunks;
+  // Another kind of connection has a method of its own, or none.
+  if (socket._writev === ofNode._writev) socket._writev = writeChunks;
 }
 
 function writeChunks(this: Socket, chunks: readonly Chunk[], done: () => void): void {

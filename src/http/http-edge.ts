@@ -112,18 +112,20 @@ function waitForTurn(exchange: Exchange, before: Exchange, idleTimeoutMs: number
     // The socket is paused again while requests wait, because Node resumes it after each answer.
     if (others > 0) socket.pause();
     else breakIfUnread(response, idleTimeoutMs);
+    // Also if the answer before it was the connection's last: a request behind it must not be handled (RFC 9112, 9.6).
+    const isLost = (): boolean => socket.destroyed || socket.writableEnded;
     const takeTurn = (): void => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
       exchange.waitsFor = undefined;
       if (others === 0) socket.resume();
       // Emits the `close` that Node doesn't emit for a response that was still waiting when the connection was lost.
-      if (socket.destroyed) response.emit('close');
+      if (isLost()) response.emit('close');
       else onTurn?.();
     };
     // A client may send a thousand requests at once, so other connections are served between two of them. Those of a lost
     // connection end at once: otherwise new ones could arrive faster than they release their memory.
-    if (socket.destroyed) queueMicrotask(takeTurn);
+    if (isLost()) queueMicrotask(takeTurn);
     else setImmediate(takeTurn);
   });
 }

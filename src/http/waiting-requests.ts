@@ -5,20 +5,19 @@ const MAX_WAITING = 10_000;
 
 /**
  * Counts the requests of the process that wait because an earlier request of their connection isn't answered yet
- * (pipelining, RFC 9112, section 9.3.2). One read of a connection may bring some 2,600 requests.
+ * (pipelining, RFC 9112, section 9.3.2). One read of a connection may bring some 2,600 requests. What many connections
+ * send in the same moment, Node reads before it lets go of the connections that were broken for it.
  */
 export class WaitingRequests {
   private readonly counts = new Map<Socket, number>();
   private all = 0;
-
-  constructor(private readonly max = MAX_WAITING) {}
 
   /** Adds a request. If more than 10,000 wait then, breaks the connection of which most wait. */
   add(socket: Socket): void {
     if (socket.destroyed) return;
     this.counts.set(socket, (this.counts.get(socket) ?? 0) + 1);
     this.all++;
-    if (this.all > this.max) this.breakLongest();
+    if (this.all > MAX_WAITING) this.breakLongest();
   }
 
   /** Removes a request of a connection, and returns how many others of it wait. */
@@ -31,11 +30,11 @@ export class WaitingRequests {
   }
 
   private breakLongest(): void {
-    const [longest] = [...this.counts].sort(([, one], [, other]) => other - one);
+    let [longest, most]: [Socket | undefined, number] = [undefined, 0];
+    for (const [socket, count] of this.counts) if (count > most) [longest, most] = [socket, count];
     if (!longest) return;
-    const [socket, count] = longest;
-    this.counts.delete(socket);
-    this.all -= count;
-    socket.destroy();
+    this.counts.delete(longest);
+    this.all -= most;
+    longest.destroy();
   }
 }

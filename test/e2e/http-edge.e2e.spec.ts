@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ServiceError } from '../../src/common/service-error.js';
+import { EXCHANGE_END } from '../../src/http/exchange.js';
 import { answerError } from '../../src/http/service-exception.filter.js';
 import { guardHttpEdge } from '../../src/http/http-edge.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
@@ -183,6 +184,23 @@ describe('the HTTP edge', () => {
     socket.write(first + second);
     await once(socket, 'end');
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+  });
+
+  it('handles no request behind one that it refuses with the end of the connection', async () => {
+    const upload = head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: application/json', 'Content-Length: 2');
+    const before = (await service.lines()).length;
+    const ended = vi.fn();
+    const server: Server = service.app.getHttpServer();
+    server.on(EXCHANGE_END, ended);
+    const socket = await open(service.port);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    socket.write(`GET /health/live HTTP/1.1\r\nHost: a b\r\n\r\n${upload}{}${head(LIVE)}`);
+    await once(socket, 'end');
+    await vi.waitFor(() => { expect(ended).toHaveBeenCalledTimes(3); });
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 400']);
+    expect(await service.lines()).toHaveLength(before);
+    server.off(EXCHANGE_END, ended);
   });
 
   it('does not change an answer that was sent before the body turned out to be malformed', async () => {

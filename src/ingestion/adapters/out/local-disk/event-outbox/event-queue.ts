@@ -43,9 +43,14 @@ export class EventQueue {
       // If the last batch wasn't confirmed, reads its events again; reads other files only if its file has none
       // left, or can't be read.
       const { inFlight } = this.entries;
-      const repeated = inFlight && (await this.readableBatchOf(inFlight.id, limit));
+      const repeated = inFlight && this.isDue(inFlight.id) ? await this.readableBatchOf(inFlight.id, limit) : undefined;
       return repeated ?? (await this.oldest(limit));
     });
+  }
+
+  private isDue(id: string): boolean {
+    const unreadableUntil = this.unreadableUntil.get(id);
+    return unreadableUntil === undefined || unreadableUntil <= performance.now();
   }
 
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
@@ -61,9 +66,7 @@ export class EventQueue {
 
   private async firstBatch(isWanted: (id: string) => boolean, limit: number): Promise<OutboxBatch | undefined> {
     for (const id of this.known) {
-      const unreadableUntil = this.unreadableUntil.get(id);
-      const isDue = unreadableUntil === undefined || unreadableUntil <= performance.now();
-      const batch = isDue && isWanted(id) ? await this.readableBatchOf(id, limit) : undefined;
+      const batch = this.isDue(id) && isWanted(id) ? await this.readableBatchOf(id, limit) : undefined;
       if (batch) return batch;
     }
     return undefined;
