@@ -52,6 +52,10 @@ async function deliverAll(): Promise<string[]> {
   return delivered;
 }
 
+function failToOpen(disk: GatedDisk, isUnreadable: (path: string) => boolean): void {
+  disk.gate = (perform, operation, target) => (operation === 'open' && isUnreadable(target) ? Promise.reject(new Error('EIO')) : perform());
+}
+
 const entries = (): Promise<string[]> => readdir(view.at('events'));
 const entry = async (name: string): Promise<unknown> => JSON.parse(await readlink(view.at(`events/${name}`)));
 const segments = async (): Promise<string[]> => (await view.files('uploads')).map((path) => basename(path, '.ndjson'));
@@ -293,7 +297,7 @@ describe('the outbox on a local disk', () => {
     await open({ disk });
     await outbox.open();
     const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
-    disk.gate = (perform, operation, target) => (operation === 'open' && target === view.at(path) ? Promise.reject(new Error('EIO')) : perform());
+    failToOpen(disk, (target) => target === view.at(path));
     expect((await deliverAll()).sort()).toEqual(others.sort());
     vi.advanceTimersByTime(MINUTE_MS);
     const later = await store();
@@ -315,7 +319,7 @@ describe('the outbox on a local disk', () => {
     await open({ disk });
     await outbox.open();
     expect((await outbox.next(500))?.events.map(idOf)).toEqual([unconfirmed]);
-    disk.gate = (perform, operation, target) => (operation === 'open' && target === view.at(path) ? Promise.reject(new Error('EIO')) : perform());
+    failToOpen(disk, (target) => target === view.at(path));
     expect(await deliverAll()).toEqual([]);
     const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
     expect((await deliverAll()).sort()).toEqual(others.sort());
@@ -336,7 +340,7 @@ describe('the outbox on a local disk', () => {
     await storage.close();
     const disk = new GatedDisk();
     await open({ disk });
-    disk.gate = (perform, operation, target) => (operation === 'open' && target.endsWith('.ndjson') ? Promise.reject(new Error('EIO')) : perform());
+    failToOpen(disk, (target) => target.endsWith('.ndjson'));
     await expect(deliver()).rejects.toThrow('The events could not be read.');
     expect(warnings).toHaveLength(10);
     disk.gate = (perform) => perform();

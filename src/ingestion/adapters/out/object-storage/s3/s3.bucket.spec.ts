@@ -27,7 +27,7 @@ describe('S3Bucket', () => {
     server.close();
   });
 
-  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, maxUploadBytes = 1, timeoutMs = 10_000, credentials: ConstructorParameters<typeof S3Bucket>[0]['credentials'] = { accessKeyId: 'id', secretAccessKey: 'secret' }) => {
+  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, options: Partial<ConstructorParameters<typeof S3Bucket>[0]> = {}) => {
     server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -38,10 +38,11 @@ describe('S3Bucket', () => {
       region: 'us-east-1',
       endpoint: `http://127.0.0.1:${port}`,
       forcePathStyle: true,
-      timeoutMs,
-      maxUploadBytes,
+      timeoutMs: 10_000,
+      maxUploadBytes: 1,
       onRetry: () => { retries += 1; },
-      credentials,
+      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
+      ...options,
     });
   };
 
@@ -50,7 +51,7 @@ describe('S3Bucket', () => {
     const credentials = () => (hang ? new Promise<never>(() => undefined) : Promise.resolve({ accessKeyId: 'id', secretAccessKey: 'secret' }));
     await open((request, response) => {
       request.resume().once('end', () => response.setHeader('etag', '"1"').end());
-    }, 1, 200, credentials);
+    }, { timeoutMs: 200, credentials });
     await bucket.upload('a', one(Buffer.alloc(5)));
     hang = true;
     await expect(bucket.create('b', Buffer.alloc(2 * MIB))).rejects.toThrow(StoreSilentError);
@@ -65,12 +66,8 @@ describe('S3Bucket', () => {
     await open((request, response) => {
       signed.push(/Credential=id\/\d+\/([^/]*)\/s3\//.exec(request.headers.authorization ?? '')?.[1]);
       response.writeHead(200, { etag: '"1"' }).end('bytes');
-    });
-    const { port } = server.address() as AddressInfo;
-    const other = new S3Bucket({ bucket: 'load-data', prefix: '', region, endpoint: `http://127.0.0.1:${port}`, forcePathStyle: true, timeoutMs: 10_000, maxUploadBytes: 1, credentials: { accessKeyId: 'id', secretAccessKey: 'secret' } });
-    await other.read('a');
-    other.close();
-    vi.unstubAllEnvs();
+    }, { region });
+    await bucket.read('a');
     expect(signed).toEqual([expected]);
   });
 
@@ -228,7 +225,7 @@ describe('S3Bucket', () => {
     await open((request, response) => {
       ({ headers } = request);
       request.resume().once('end', () => response.writeHead(200, { etag: '"1"' }).end());
-    }, 200_000 * MIB);
+    }, { maxUploadBytes: 200_000 * MIB });
     // Each reading of the clock advances it by a millisecond, so that a turn has few steps on a machine of any speed.
     let now = performance.now();
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
@@ -276,7 +273,7 @@ describe('S3Bucket', () => {
           await sleep(200);
         }
         response.end();
-      }, 1, 1_000);
+      }, { timeoutMs: 1_000 });
       expect((await bucket.read('a'))?.bytes.toString()).toBe('thebytes');
     });
 
@@ -292,7 +289,7 @@ describe('S3Bucket', () => {
           if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await sleep(200);
         }
         response.writeHead(200, { etag: '"1"' }).end();
-      }, 400_000 * MIB, 1_000);
+      }, { maxUploadBytes: 400_000 * MIB, timeoutMs: 1_000 });
       await store(Buffer.alloc(32 * MIB));
       expect(length).toBe(32 * MIB);
     });
@@ -306,7 +303,7 @@ describe('S3Bucket', () => {
         requests += 1;
         request.pause();
         if (request.method === 'GET') response.writeHead(200, found).write('the');
-      }, 1, 1_000);
+      }, { timeoutMs: 1_000 });
       await expect(call()).rejects.toBeInstanceOf(StoreSilentError);
       expect(requests).toBe(1);
       server.closeAllConnections();
@@ -315,7 +312,7 @@ describe('S3Bucket', () => {
 
   it('sends larger parts when the largest file would have too many', async () => {
     const lengths: number[] = [];
-    await open(accepting(({ headers }) => lengths.push(Number(headers['content-length']))), 60_000 * MIB);
+    await open(accepting(({ headers }) => lengths.push(Number(headers['content-length']))), { maxUploadBytes: 60_000 * MIB });
     await bucket.upload('a', one(Buffer.alloc(13 * MIB)));
     expect(lengths.sort((a, b) => b - a)).toEqual([6, 6, 1].map((mib) => mib * MIB));
   });
