@@ -16,8 +16,8 @@ const MAX_PAUSE_MS = 5 * 60 * 1000;
 const GIVING_WAY_MS = 10_000;
 /** The pause after an incomplete batch of new events, in which more events gather for the next one. */
 const GATHERING_MS = 200;
-/** While the event loop is busy with other work, such as uploads, at most 1,000 events a second are delivered. */
-const BUSY_MS_PER_EVENT = 1;
+/** While the event loop is busy with other work, such as uploads, at most 500 events a second are delivered. */
+const BUSY_MS_PER_EVENT = 2;
 /** How long the relay looks whether the event loop is busy, after every MAX_EVENTS or more. */
 const LOOKING_MS = 5;
 /** The share of its time that other work must take for the event loop to count as busy. */
@@ -39,7 +39,7 @@ export class EventRelayOptions {
  * Delivers the events of the store's outbox to a receiver, one batch at a time. A failed delivery is repeated until it
  * succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver can ask for a
  * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery. While other work keeps the event
- * loop busy, at most 1,000 events a second are delivered: they can wait, and uploads can't.
+ * loop busy, at most 500 events a second are delivered: they can wait, and uploads can't.
  *
  * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
  * receiver that this process can't reach; but not if the receiver asked for the pause, because this process did reach
