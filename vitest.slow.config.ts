@@ -24,7 +24,7 @@ export default defineConfig({
     exclude: ['**/node_modules/**'],
     // Most of them wait for other processes.
     maxWorkers: 4,
-    sequence: { sequencer: longestFirst(['auth0-setup', 'auth0-faults', 'memory', 'faults', 'removal', 'auth0-check', 'telling', 'volume', 'large-backlog']) },
+    sequence: { sequencer: longestFirst(['faults', 'auth0-setup', 'auth0-faults', 'memory', 'removal', 'auth0-check', 'telling', 'volume', 'large-backlog']) },
     testTimeout: 180_000,
     hookTimeout: 180_000,
     reporters: ['default', new RetriedTests(), ['json', { outputFile: 'dist/slow-test-results.json' }]],
