@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { baseUrl } from '../configuration/served-address.js';
@@ -7,6 +7,7 @@ import { ServiceAddress } from '../operations/service-address.js';
 import { setUpStartPage } from './docs/start-page.js';
 import { setUpSwaggerUi } from './docs/swagger-ui.js';
 
+const METHODS = ['GET', 'HEAD', 'POST', 'DELETE'];
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Accept-Ranges', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
@@ -20,7 +21,11 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;
   app.set('trust proxy', trustProxy);
   if (corsOrigins.length > 0) {
-    app.enableCors({ origin: corsOrigins.includes('*') ? '*' : [...corsOrigins], exposedHeaders: EXPOSED_HEADERS });
+    const options = { origin: corsOrigins.includes('*') ? '*' : [...corsOrigins], methods: METHODS, exposedHeaders: EXPOSED_HEADERS };
+    // Only a preflight is answered here. Any other OPTIONS gets 404, as without CORS.
+    app.enableCors(({ headers }: IncomingMessage, done) => {
+      done(null, { ...options, preflightContinue: headers['access-control-request-method'] === undefined });
+    });
   }
   app.setGlobalPrefix(basePath);
 

@@ -11,6 +11,7 @@ describe('explainRefusal', () => {
     ['the host as the cause when its name is unknown', coded('ENOTFOUND', 'getaddrinfo ENOTFOUND x', { syscall: 'getaddrinfo' }), /^HOST: getaddrinfo ENOTFOUND x: set HOST to/],
     ['DATA_DIR as the cause of another error of the system', coded('ENOSPC', 'no space left'), /^DATA_DIR: /],
     ['the remedy for a volume that is read-only', coded('EROFS', "read-only file system, mkdir './data/uploads'"), /^DATA_DIR: .*\/data\/uploads.*: mount it for writing, or set DATA_DIR/],
+    ['the remedy for too few file descriptors', coded('EMFILE', 'too many open files'), /^DATA_DIR: too many open files.*: let the service open more files \(`ulimit -n`\)$/],
     ['the stack of a package that is missing', coded('ERR_MODULE_NOT_FOUND', "Cannot find package 'x'"), /^Error: Cannot find package 'x'\n {4}at /],
     ['the stack of any other error', new TypeError('a bug'), /^TypeError: a bug\n {4}at /],
   ])('shows %s', (_, error, explanation) => {

@@ -254,8 +254,14 @@ describe('with CORS_ORIGINS', () => {
       const listed = (name: string): string[] => (answer.headers.get(name) ?? '').split(',').map((each) => each.trim());
       expect(answer.status).toBe(204);
       expect(listed('access-control-allow-origin')).toEqual([APP]);
+      expect(listed('access-control-allow-methods')).toEqual(['GET', 'HEAD', 'POST', 'DELETE']);
       expect(listed('access-control-allow-methods')).toContain(method);
       expect(listed('access-control-allow-headers')).toEqual(expect.arrayContaining([...headers]));
+    });
+
+    it.each<[string, Record<string, string>]>([['without an origin', {}], ['with an origin', { Origin: APP }]])('are not any OPTIONS: 404 %s', async (_, headers) => {
+      const answer = await fetch(service.url + UPLOAD, { method: 'OPTIONS', headers });
+      expect([answer.status, await answer.json()]).toEqual([404, { error: 'Not found.' }]);
     });
   });
 });

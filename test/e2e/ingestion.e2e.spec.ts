@@ -306,6 +306,7 @@ describe('a body', () => {
     ['an encoded file', { headers: { 'Content-Type': 'text/csv', 'Content-Encoding': 'gzip' }, body: raw(gzipSync('x')) }, 415, 'Unsupported media type.'],
     ['an encoded form', { headers: { 'Content-Type': FORM_TYPE, 'Content-Encoding': 'gzip' }, body: 'x' }, 415, 'Unsupported media type.'],
     ['an unknown coding', { headers: headers('zstd'), body: '{}' }, 415, 'Unsupported media type.'],
+    ['a request of the tus protocol', { headers: { 'Tus-Resumable': '1.0.0', 'Content-Type': 'application/offset+octet-stream' }, body: 'x' }, 404, 'Not found.'],
     ['two codings', { headers: headers('gzip, br'), body: '{}' }, 415, 'Unsupported media type.'],
   ])('is rejected: %s', async (_name, init, status, error) => {
     const files = await service.files('files');

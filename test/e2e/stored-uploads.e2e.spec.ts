@@ -555,6 +555,7 @@ describe('the file of an upload whose line someone has edited', () => {
   it.each<[string, Record<string, unknown>, typeof NO_TYPE | typeof NO_ANSWER]>([
     ['without a type', { content_type: undefined }, NO_TYPE],
     ['with a line break in its type', { content_type: 'text/csv\r\nSet-Cookie: a=b' }, NO_TYPE],
+    ['with a type for which a head has no room', { content_type: `text/${'a'.repeat(16_000)}` }, NO_TYPE],
     ['with a type that is not Latin-1', { content_type: 'text/電' }, NO_TYPE],
     ['with a lone surrogate in its filename', { filename: 'a\ud800.csv' }, { status: 200, type: 'text/csv', disposition: `attachment; filename="a?.csv"; filename*=UTF-8''a%EF%BF%BD.csv` }],
     ['without a filename', { filename: undefined }, { status: 200, type: 'text/csv', disposition: 'attachment' }],

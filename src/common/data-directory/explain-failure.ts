@@ -46,6 +46,8 @@ function adviceFor(code: string): string {
       return ': free some space there';
     case 'SQLITE_BUSY':
       return ': end the other program that uses it';
+    case 'EMFILE':
+      return ': let the service open more files (`ulimit -n`)';
     case 'EISDIR':
     case 'ENOTEMPTY':
     case 'EEXIST':

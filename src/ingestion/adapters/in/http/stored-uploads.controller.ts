@@ -22,6 +22,8 @@ import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload
 import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './stored-uploads-query.js';
 
+const MAX_TYPE_LENGTH = 1_024;
+
 /**
  * The operations that list, find, fetch and remove uploads. Each needs an access token with the operation's permission,
  * whose `customer_id` claim covers the customer of the upload.
@@ -141,7 +143,7 @@ export class StoredUploadsController {
 function setContentHeaders(response: ServerResponse, filename: string, { size, type, sha256 }: UploadContent, range: ByteRange | undefined): void {
   response.statusCode = range ? 206 : 200;
   if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${size}`);
-  response.setHeader('Content-Type', isHeaderValue(type) ? type : DEFAULT_CONTENT_TYPE);
+  response.setHeader('Content-Type', isMediaType(type) ? type : DEFAULT_CONTENT_TYPE);
   response.setHeader('Content-Length', range ? range.last - range.first + 1 : size);
   response.setHeader('Content-Disposition', asAttachment(filename));
   response.setHeader('X-Content-Type-Options', 'nosniff');
@@ -150,11 +152,14 @@ function setContentHeaders(response: ServerResponse, filename: string, { size, t
   response.setHeader('Repr-Digest', sha256Field(sha256));
 }
 
-/** Whether a media type can be sent. In an index line that someone has edited, it may be invalid or missing. */
-function isHeaderValue(value: string): boolean {
+/**
+ * Whether a media type can be sent. Most clients refuse an answer whose head has more than 16 KiB, and some proxies one of
+ * 4 KiB. In an index line that someone has edited, the type may be invalid or missing.
+ */
+function isMediaType(value: string): boolean {
   try {
     validateHeaderValue('Content-Type', value);
-    return true;
+    return value.length <= MAX_TYPE_LENGTH;
   } catch {
     return false;
   }

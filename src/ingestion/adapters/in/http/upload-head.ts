@@ -36,10 +36,12 @@ export interface UploadHead {
 /**
  * Reads and validates the head of an upload request (URL and headers), before the body is read.
  *
- * @throws ServiceError of the first kind that applies, in this order: `payload-too-large`, `unsupported-media-type`,
- *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
+ * @throws ServiceError of the first kind that applies, in this order: `not-found`, `payload-too-large`,
+ *   `unsupported-media-type`, `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
  */
 export function readUploadHead(request: IncomingMessage, query: RawQuery, limits: UploadLimits): UploadHead {
+  // A request of the tus protocol only begins an upload, or has a part of it, and must not be stored as a whole one.
+  if (request.headers['tus-resumable'] !== undefined) throw new ServiceError('not-found', 'The tus protocol is not supported.');
   const { form, maxBodyBytes } = assertUploadContent(request, limits);
   return {
     form,
