@@ -611,7 +611,7 @@ describe('every documented response is served by', () => {
   };
 
   /** Headers that an answer has if and only if they are documented for its status. */
-  const EXACT_HEADERS = ['Retry-After', 'ETag', 'Repr-Digest', 'Content-Disposition', 'Content-Range'];
+  const EXACT_HEADERS = ['Retry-After', 'ETag', 'Repr-Digest', 'Content-Disposition', 'Accept-Ranges', 'Content-Range'];
 
   /** Expects an answer of the service to match what the OpenAPI document says about it. */
   function expectDocumented(operation: Served, { status, body, header }: Answered): void {

@@ -57,6 +57,7 @@ const CONTENT_HEADERS = {
   ETag: ETAG,
   'Repr-Digest': header('sha-256 of the whole file (RFC 9530)'),
   'Content-Disposition': header('`attachment` with the filename'),
+  'Accept-Ranges': header('`bytes`'),
 };
 const BYTES = { 'application/octet-stream': { schema: { type: 'string' as const, format: 'binary' } } };
 
