@@ -32,7 +32,9 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
   describe(`IdentityProvider contract: ${name}`, () => {
     let setting: IdentityProviderSetting;
     let provider: IdentityProvider;
-    const options: ProviderCallOptions = { signal: new AbortController().signal };
+    /** Each of many simultaneous calls has its own signal, because Node warns when many calls wait for one signal. */
+    const ownOptions = (): ProviderCallOptions => ({ signal: new AbortController().signal });
+    const options = ownOptions();
 
     beforeEach(async () => {
       setting = await setUp();
@@ -77,7 +79,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
 
       it(PROMISES.oneRole, 'lets exactly one of many simultaneous calls create a role of the same name', async () => {
         const role = newRole(`role ${unique()}`, ['read:users']);
-        const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createRole(role, options)));
+        const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createRole(role, ownOptions())));
         assertOneWinner(results, RoleAlreadyExists);
         assertLength((await roles()).filter(({ name }) => name === role.name), 1);
       });
@@ -128,7 +130,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
 
       it(PROMISES.oneUser, 'lets exactly one of many simultaneous calls create a user with the same e-mail', async () => {
         const user = someUser({ roleIds: [await someRole()] });
-        const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createUser(user, options)));
+        const results = await Promise.allSettled(Array.from({ length: setting.simultaneousCalls ?? 50 }, () => provider.createUser(user, ownOptions())));
         assertOneWinner(results, UserAlreadyExists);
         assertLength((await users()).filter(({ email }) => email === user.email), 1);
       });
@@ -211,7 +213,7 @@ export function identityProviderContract(name: string, setUp: () => Promise<Iden
         const roleId = await someRole(['b:2']);
         await provider.assignRole(userId, roleId, options);
         await provider.assignRole(userId, roleId, options);
-        await Promise.all(Array.from({ length: setting.simultaneousCalls ?? 10 }, () => provider.assignRole(userId, roleId, options)));
+        await Promise.all(Array.from({ length: setting.simultaneousCalls ?? 10 }, () => provider.assignRole(userId, roleId, ownOptions())));
         assertEqual(await permissionsOf(userId), ['a:1', 'b:2']);
       });
 

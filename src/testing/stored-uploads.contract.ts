@@ -274,8 +274,8 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         for (let count = 0; count < 8; count++) await store(anUploadDraft().with({ customerId: 'customer-2' }).file('remove'));
         let isOver = false;
         const kept: Upload[] = [];
-        const storing = [anUploadDraft(), anUploadDraft().file('keep')].map(async (draft) => {
-          for (let count = 0; count < 100 && !isOver; count++) kept.push(await store(draft));
+        const storing = [() => anUploadDraft(), () => anUploadDraft().file('keep')].map(async (draft) => {
+          for (let count = 0; count < 100 && !isOver; count++) kept.push(await store(draft()));
         });
         assert.equal(await uploadsOf(storage).removeAll({ customerId: 'customer-2' }), 8);
         isOver = true;

@@ -14,7 +14,9 @@ import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.j
 import { openIdentityDatabase } from './identity-database.js';
 import { type IdentityDatabase, IdentityWriter, immediately } from './identity-writer.js';
 
-const options = { signal: new AbortController().signal };
+/** Each of many simultaneous calls has its own signal, because Node warns when many calls wait for one signal. */
+const ownOptions = () => ({ signal: new AbortController().signal });
+const options = ownOptions();
 
 function temporaryDirectory(): { readonly path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), 'identity-'));
@@ -76,7 +78,7 @@ describe('EmbeddedIdentityProvider', () => {
     rmSync(`${directory.path}-away`, { recursive: true, force: true });
   });
 
-  const createUser = (email: string, signal = options.signal): Promise<string> =>
+  const createUser = (email: string, signal = ownOptions().signal): Promise<string> =>
     provider.createUser({ email, name: 'Ada', roleIds: [] }, { signal });
 
   it('issues ids of the documented form', async () => {
@@ -96,7 +98,7 @@ describe('EmbeddedIdentityProvider', () => {
 
   it('gives a user a thousand roles with a few statements, or none if one of them is unknown', async () => {
     const names = Array.from({ length: 1_000 }, (_, index) => `role ${index}`);
-    const roleIds = await Promise.all(names.map((name) => provider.createRole({ name, permissions: [`read:${name.slice(5)}`] }, options)));
+    const roleIds = await Promise.all(names.map((name) => provider.createRole({ name, permissions: [`read:${name.slice(5)}`] }, ownOptions())));
     const prepare = vi.spyOn(IdentityWriter.prototype, 'prepare');
     const userId = await provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds }, options);
     expect(prepare.mock.calls.length).toBeLessThan(10);
