@@ -6,7 +6,7 @@ import { type AddressInfo, connect as connectTcp, createServer, type Socket } fr
 import type { Writable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { connect } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseEnvironment } from '../../src/configuration/service.js';
 import { freePort } from '../servers/server.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
@@ -428,17 +428,21 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
   });
 
   describe('when replicas refuse connections', () => {
+    let dying: Deployment;
+    beforeEach(async () => { dying = await deploy(kind); });
+    afterEach(() => dying.dispose());
+
     it('sends uploads to the other', async () => {
-      await bothServe(deployment);
-      await deployment.replicas[1].end('SIGKILL');
-      const before = await deployment.replicas[0].lines;
-      expect((await answersOf(deployment, 20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
-      expect(await deployment.replicas[0].lines).toHaveLength(before.length + 20);
+      await bothServe(dying);
+      await dying.replicas[1].end('SIGKILL');
+      const before = await dying.replicas[0].lines;
+      expect((await answersOf(dying, 20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+      expect(await dying.replicas[0].lines).toHaveLength(before.length + 20);
     });
 
-    it.each(PROTOCOLS)('answers an error of its own over %s when the other is lost too', async (protocol) => {
-      await deployment.replicas[0].end('SIGKILL');
-      const connection = tlsConnection(protocol, deployment.proxy);
+    it.each(PROTOCOLS)('answers an error of its own over %s when both are lost', async (protocol) => {
+      await Promise.all(dying.replicas.map((replica) => replica.end('SIGKILL')));
+      const connection = tlsConnection(protocol, dying.proxy);
       const answer = errorOf(await connection.request(UPLOAD));
       connection.close();
       expect([error(502, 'Bad gateway.'), error(503, 'Service unavailable.')]).toContainEqual(answer);
