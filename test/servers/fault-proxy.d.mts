@@ -33,7 +33,10 @@ export interface FaultProxy {
   pass(): Promise<void>;
   /** Delays each affected answer by this many milliseconds. */
   delay(ms: number, options?: AnswerOptions): void;
-  /** Ends the connections of clients, and refuses new ones until `pass` is called. */
+  /**
+   * Ends the connections of clients, and refuses new ones. Resolves when all connections have ended. Only `pass` makes
+   * the proxy accept connections again, no other mode does.
+   */
   refuse(): Promise<void>;
   /** Ends the connections of clients, and each new connection at its first request, before the server sees it. */
   reset(): void;
