@@ -70,6 +70,7 @@ export class ConditionalWrite {
         if (!CONFLICTS.has(name)) return undefined;
         if (attempt === CONFLICT_ATTEMPTS) throw error;
         await sleep(CONFLICT_PAUSE_MS);
+        connection.onRetry();
       }
     }
   }

@@ -21,7 +21,7 @@ export interface S3ConnectionOptions {
   readonly endpoint?: string | undefined;
   readonly forcePathStyle: boolean;
   readonly timeoutMs: number;
-  /** Called before a request is repeated, except after a conflict with another write (`ConditionalWrite`). */
+  /** Called before a request is repeated. */
   readonly onRetry?: () => void;
   readonly credentials?: S3ClientConfig['credentials'];
 }

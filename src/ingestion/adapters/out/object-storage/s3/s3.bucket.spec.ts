@@ -192,6 +192,22 @@ describe('S3Bucket', () => {
     expect(retries).toBe(2);
   });
 
+  it.each<[string, () => Promise<unknown>]>([
+    ['an object', () => bucket.create('a', Buffer.from('bytes'))],
+    ['a file', () => bucket.upload('a', one(Buffer.from('bytes')))],
+  ])('reports each write that it repeats after a conflict with another write: %s', async (_, store) => {
+    let conflicts = 2;
+    await open((request, response) => {
+      request.resume().once('end', () => {
+        if (request.method === 'HEAD') response.writeHead(404).end();
+        else if (conflicts-- > 0) response.writeHead(409).end('<Error><Code>ConditionalRequestConflict</Code><Message>No.</Message></Error>');
+        else response.writeHead(200, { etag: '"1"' }).end();
+      });
+    });
+    await store();
+    expect(retries).toBe(2);
+  });
+
   it('reports the tenth repeat too, if AWS_MAX_ATTEMPTS allows as many', async () => {
     vi.stubEnv('AWS_MAX_ATTEMPTS', '12');
     // Then the SDK doesn't pause before it repeats a request.
