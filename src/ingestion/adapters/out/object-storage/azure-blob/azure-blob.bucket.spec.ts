@@ -117,6 +117,20 @@ describe('AzureBlobBucket', () => {
     expect(listed).toEqual(['a', 'b', 'c', 'd']);
   });
 
+  it('lists each directory once, although a page begins with the last one of the page before', async () => {
+    const pages = [['a/', 'b/'], ['b/', 'c/']];
+    handle = (request, response) => {
+      const page = Number(new URL(request.url ?? '', 'http://localhost').searchParams.get('marker') ?? 0);
+      const prefixes = (pages[page] ?? []).map((name) => `<BlobPrefix><Name>${name}</Name></BlobPrefix>`);
+      const next = page + 1 < pages.length ? page + 1 : '';
+      response.writeHead(200, { date: DATE, 'content-type': 'application/xml' });
+      response.end(`<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>${prefixes.join('')}</Blobs><NextMarker>${next}</NextMarker></EnumerationResults>`);
+    };
+    const listed: string[] = [];
+    for await (const directory of bucket.listDirectories('')) listed.push(directory);
+    expect(listed).toEqual(['a/', 'b/', 'c/']);
+  });
+
   it.each<[string, number, () => Promise<unknown>]>([
     ['to a removal', 202, () => bucket.remove(['key'])],
     ['that refuses a request', 403, () => bucket.read('key').catch(() => undefined)],

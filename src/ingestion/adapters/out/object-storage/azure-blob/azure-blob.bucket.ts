@@ -141,8 +141,12 @@ export class AzureBlobBucket extends Bucket {
     const pages = this.pages((abortSignal) =>
       this.container.listBlobsByHierarchy('/', { prefix: this.prefix + prefix, abortSignal }),
     );
+    const listed = new Set<string>();
     for await (const { segment } of pages) {
-      for (const { name } of segment.blobPrefixes ?? []) yield name.slice(this.prefix.length);
+      for (const { name } of segment.blobPrefixes ?? []) {
+        if (!listed.has(name)) yield name.slice(this.prefix.length);
+        listed.add(name);
+      }
     }
   }
 

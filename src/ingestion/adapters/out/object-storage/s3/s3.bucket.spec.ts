@@ -95,6 +95,19 @@ describe('S3Bucket', () => {
     expect(listed).toEqual(['a', 'b', 'b/\u{ff5e}', 'b/\u{1f600}', 'c']);
   });
 
+  it('lists each directory once, although a page begins with the last one of the page before', async () => {
+    const pages = [['a/', 'b/'], ['b/', 'c/']];
+    await open((request, response) => {
+      const page = Number(new URL(request.url ?? '', 'http://localhost').searchParams.get('continuation-token') ?? 0);
+      const prefixes = (pages[page] ?? []).map((name) => `<CommonPrefixes><Prefix>data/${name}</Prefix></CommonPrefixes>`);
+      const next = page + 1 < pages.length ? `<NextContinuationToken>${page + 1}</NextContinuationToken>` : '';
+      response.end(`<?xml version="1.0" encoding="UTF-8"?><ListBucketResult>${prefixes.join('')}${next}</ListBucketResult>`);
+    });
+    const listed: string[] = [];
+    for await (const directory of bucket.listDirectories('')) listed.push(directory);
+    expect(listed).toEqual(['a/', 'b/', 'c/']);
+  });
+
   it('lets the store begin a listing after a key', async () => {
     const asked: (string | null)[] = [];
     await open((request, response) => {

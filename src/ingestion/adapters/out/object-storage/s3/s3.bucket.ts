@@ -127,8 +127,12 @@ export class S3Bucket extends Bucket {
   }
 
   override async *listDirectories(prefix: string): AsyncGenerator<string> {
+    const listed = new Set<string>();
     for await (const page of this.pages(prefix, { Delimiter: '/' })) {
-      for (const { Prefix = '' } of page.CommonPrefixes ?? []) yield Prefix.slice(this.connection.prefix.length);
+      for (const { Prefix = '' } of page.CommonPrefixes ?? []) {
+        if (!listed.has(Prefix)) yield Prefix.slice(this.connection.prefix.length);
+        listed.add(Prefix);
+      }
     }
   }
 
