@@ -56,7 +56,8 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
     const { room } = page;
     const now = nextReads(rest, page, inVain);
-    rest = rest.slice(now.length);
+    const begun = new Set(now);
+    rest = rest.filter((source) => !begun.has(source));
     const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
     await memory.hold(page.bytes + reading);
     const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
@@ -84,8 +85,14 @@ function nextReads(sources: readonly Source[], page: Page, inVain: number): Sour
     const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
     return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
-  return end < 0 ? [...sources] : sources.slice(0, end);
+  if (end < 0) return [...sources];
+  const now = sources.slice(0, end);
+  // What a later wave needs is listed while this one reads.
+  const ahead = now.every(isSegment) ? sources.filter((source) => !isSegment(source) && source.latest >= needed) : [];
+  return [...now, ...ahead.slice(0, 2)];
 }
+
+const isSegment = ({ size }: Source): boolean => size !== undefined;
 
 interface Entry {
   readonly upload: Upload;
