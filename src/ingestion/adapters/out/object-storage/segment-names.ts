@@ -144,24 +144,23 @@ function timeText(time: number): string {
  * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
  * (excluded), in milliseconds since 1970, both rounded outwards to multiples of FINEST_MS. May also list other names
  * that sort between these. If the store can only list by prefix, this takes a listing for each of `prefixesBetween`.
+ *
+ * @param limit how many objects each listing lists at most. If there are as many, further ones may be missing.
  */
-export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
+export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number, limit = Infinity): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));
-  if (following) {
-    const objects: ListedObject[] = [];
-    const endKey = prefix + timeText(Math.ceil(end / FINEST_MS) * FINEST_MS);
-    for await (const object of following) {
-      if (object.key >= endKey) break;
-      objects.push(object);
-    }
-    return objects;
-  }
-  const lists = prefixesBetween(begin, end).map(async (time) => {
-    const objects: ListedObject[] = [];
-    for await (const object of bucket.list(prefix + time)) objects.push(object);
-    return objects;
-  });
+  if (following) return firstOf(following, limit, prefix + timeText(Math.ceil(end / FINEST_MS) * FINEST_MS));
+  const lists = prefixesBetween(begin, end).map((time) => firstOf(bucket.list(prefix + time), limit));
   return (await Promise.all(lists)).flat();
+}
+
+async function firstOf(listed: AsyncIterable<ListedObject>, limit: number, endKey?: string): Promise<ListedObject[]> {
+  const objects: ListedObject[] = [];
+  for await (const object of listed) {
+    if (endKey !== undefined && object.key >= endKey) break;
+    if (objects.push(object) === limit) break;
+  }
+  return objects;
 }
 
 /**

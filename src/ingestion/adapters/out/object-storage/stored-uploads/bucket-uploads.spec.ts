@@ -111,16 +111,18 @@ async function* directoriesIn(prefix: string, objects: AsyncIterable<ListedObjec
 }
 
 /**
- * Counts the requests to the bucket (`requests`), and the rounds in which they are answered (`rounds`). All requests
- * that wait at the same time are answered in one round, so `rounds` counts requests that had to follow each other.
+ * Counts the requests to the bucket (`requests`), those of them that list (`listings`), and the rounds in which they are
+ * answered (`rounds`). All requests that wait at the same time are answered in one round, so `rounds` counts requests
+ * that had to follow each other. A round lasts until the answers of the one before are surely read.
  */
 function countRequests(bucket: InMemoryBucket) {
-  const count = { requests: 0, rounds: 0 };
+  const count = { requests: 0, listings: 0, rounds: 0 };
   let round: Promise<void> | undefined;
-  bucket.before = () => {
+  bucket.before = (operation) => {
     count.requests += 1;
+    if (operation === 'list') count.listings += 1;
     return (round ??= (async () => {
-      for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+      for (let turn = 0; turn < 1_000; turn++) await new Promise(setImmediate);
       count.rounds += 1;
       round = undefined;
     })());
@@ -131,16 +133,16 @@ function countRequests(bucket: InMemoryBucket) {
 const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uploadId);
 
 describe.each([
-  ['the current day', MIDNIGHT + 22.9 * HOUR_MS, false, 3, 0],
-  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 5, 0],
-  ['a past day that is compacted', MIDNIGHT + 50 * HOUR_MS, true, 3, 0],
-  ["a past day that is compacted, while this machine's clock is two days behind the store's,", MIDNIGHT + 50 * HOUR_MS, true, 3, 48 * HOUR_MS],
-])('the uploads of %s with many segments', (_, now, isCompacted, listRounds, aheadMs) => {
+  ['the current day', MIDNIGHT + 22.9 * HOUR_MS, false, 0],
+  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 0],
+  ['a past day that is compacted', MIDNIGHT + 50 * HOUR_MS, true, 0],
+  ["a past day that is compacted, while this machine's clock is two days behind the store's,", MIDNIGHT + 50 * HOUR_MS, true, 48 * HOUR_MS],
+])('the uploads of %s with many segments', (_, now, isCompacted, aheadMs) => {
   let bucket: InMemoryBucket;
   let uploads: Upload[];
   beforeAll(async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: now - aheadMs });
-    bucket = new InMemoryBucket();
+    bucket = new PagedBucket();
     bucket.aheadMs = aheadMs;
     uploads = await storeDay(bucket, now);
     if (isCompacted) expect(await compactDay(bucket, 'nowcast', DATE)).toMatchObject({ targets: 2 });
@@ -171,10 +173,16 @@ describe.each([
     }
   });
 
-  it('are listed with few requests one after the other', async () => {
+  it.each([
+    [10, 3, 50],
+    [100, 3, 120],
+    [1_000, 5, 710],
+  ])('are listed with few requests one after the other (limit %i: %i)', async (limit, rounds, requests) => {
     const count = countRequests(bucket);
-    expect((await new BucketUploads(bucket).list({}, 10)).uploads).toEqual(uploads.slice(0, 10));
-    expect(count.rounds).toBeLessThanOrEqual(listRounds);
+    expect((await new BucketUploads(bucket).list({}, limit)).uploads).toEqual(uploads.slice(0, limit));
+    expect(count.rounds).toBeLessThanOrEqual(isCompacted ? 3 : rounds);
+    expect(count.requests).toBeLessThanOrEqual(isCompacted ? 17 : requests);
+    expect(count.listings).toBeLessThanOrEqual(isCompacted ? 15 : limit > 100 ? 21 : 17);
   });
 
   it('are not found under another id, with a limited number of requests', async () => {
@@ -275,16 +283,17 @@ describe.each(LARGE_DAYS)('%s with 1,000,000 uploads, in a store of 1,000 days (
   });
 
   it.each([
-    [1, 3, 600],
-    [10, 3, 600],
-    [100, 3, 600],
-    [1_000, 9, 2_000],
+    [1, 3, 250],
+    [10, 3, 250],
+    [100, 3, 250],
+    [1_000, 7, 1_200],
   ])('is listed with a few requests one after the other (limit %i: %i)', async (limit, rounds, requests) => {
     const count = countRequests(bucket);
     const page = await new BucketUploads(bucket).list({}, limit);
     expect(idsOf(page.uploads)).toEqual(idsOf(uploads.newest.slice(0, limit)));
     expect(count.rounds).toBeLessThanOrEqual(rounds);
     expect(count.requests).toBeLessThan(requests);
+    expect(count.listings).toBeLessThanOrEqual(limit > 100 ? 22 : 18);
   });
 
   it('is listed for a customer without uploads with a limited number of requests one after the other', async () => {
@@ -307,6 +316,45 @@ describe.each(LARGE_DAYS)('%s with 1,000,000 uploads, in a store of 1,000 days (
     expect(count.rounds).toBeLessThanOrEqual(3);
     expect(count.requests).toBeLessThan(1_000);
   });
+});
+
+describe('a day of any number of uploads', () => {
+  afterEach(() => vi.useRealTimers());
+
+  const perDay = isEachCaseTried ? [300, 1_000, 1_200, 2_000, 5_000, 8_000, 20_000, 60_000, 150_000, 250_000, 500_000, 1_000_000] : [300, 5_000, 150_000];
+  const times = [
+    ['the current day', 22.9 * HOUR_MS, 12],
+    ['a past day', 50 * HOUR_MS, 17],
+  ] as const;
+
+  it.each(perDay.flatMap((count) => times.map(([day, now, listings]) => [count, day, now, listings] as const)))(
+    'is listed with three requests one after the other (%i, %s)',
+    async (inDay, _, now, listings) => {
+      vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + now });
+      const bucket = new PagedBucket();
+      bucket.aheadMs = -26 * HOUR_MS;
+      const apartMs = (24 * HOUR_MS) / inDay;
+      const until = Math.floor(Math.min(now, 24 * HOUR_MS) / apartMs);
+      // Of a large day there are only the segments that a first page lists.
+      const indexes = Array.from({ length: until }, (__, index) => index).filter((index) => index < 1_001 || index > until - 3_000);
+      const uploads = indexes.map((index) => uploadAt(MIDNIGHT + Math.floor(index * apartMs)));
+      for (const upload of uploads) await own(bucket, upload);
+      bucket.aheadMs = 0;
+      uploads.sort((one, other) => comparePositions(other, one));
+      const count = countRequests(bucket);
+      const page = await new BucketUploads(bucket).list({}, 100);
+      expect(idsOf(page.uploads)).toEqual(idsOf(uploads.slice(0, 100)));
+      expect(count.rounds).toBeLessThanOrEqual(3);
+      expect(count.listings).toBeLessThanOrEqual(inDay < 1_000 && now < 24 * HOUR_MS ? 4 : listings);
+      bucket.before = () => undefined;
+      expect(idsOf(await listed(bucket, {}, 1_000))).toEqual(idsOf(uploads));
+
+      const countByPrefix = countRequests(Object.assign(bucket, { listAfter: () => undefined }));
+      expect(await new BucketUploads(bucket).list({}, 100)).toEqual(page);
+      expect(countByPrefix.rounds).toBeLessThanOrEqual(3);
+      expect(countByPrefix.listings).toBeLessThanOrEqual(160);
+    },
+  );
 });
 
 describe('uploads that waited for the store at the same time', () => {

@@ -6,7 +6,7 @@ import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
 /** One request to a store usually lists this many objects. */
-const FIRST_PAGE = 1_000;
+export const PAGE_OBJECTS = 1_000;
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
 /**
@@ -19,7 +19,7 @@ export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.stor
  * Rounds the end of a span of time up to a multiple of 16 ** 6 ms (4.7 hours), so that fewer listings are needed if the
  * store lists by prefix only.
  */
-const wideEnd = (time: number): number => Math.ceil(time / 16 ** 6) * 16 ** 6;
+export const wideEnd = (time: number): number => Math.ceil(time / 16 ** 6) * 16 ** 6;
 
 /** Whether a day's segments are so few and short (64 segments, 4 MiB in all) that all of them may be read. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
@@ -31,7 +31,7 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
   let listed = 0;
   for await (const segment of bucket.list(directoryOf(day))) {
     if (segment.size > 0) segments.push(segment);
-    if (++listed === FIRST_PAGE) return { segments, isWhole: false };
+    if (++listed === PAGE_OBJECTS) return { segments, isWhole: false };
   }
   return { segments, isWhole: true };
 }

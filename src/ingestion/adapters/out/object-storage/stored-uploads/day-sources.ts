@@ -3,20 +3,34 @@ import type { UploadFilter, UploadPosition } from '../../../../application/ports
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
-import { allTargets, daysOf, firstPage, isFew, mayBeCompacted } from './day-listing.js';
+import { allTargets, daysOf, firstPage, isFew, mayBeCompacted, PAGE_OBJECTS, wideEnd } from './day-listing.js';
 import type { OnLine, Source } from './newest-first.js';
 import { allLines } from './segment-lines.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
-const FIRST_WINDOW_MS = FINEST_MS * 16;
-const MAX_WINDOW_MS = FINEST_MS * 16 ** 3;
-const FEW_IN_WINDOW = 100;
-const MANY_IN_WINDOW = 3_000;
+/**
+ * 65 s, 9 minutes, 70 minutes and 9 hours. With up to 15 uploads a second, the windows that take one request each
+ * together have at least 100 segments, if the day has more than a page of them.
+ */
+const FIRST_WINDOWS_MS = [16, 128, 1_024, 8_192].map((count) => count * FINEST_MS);
+const MAX_WINDOW_MS = Math.max(...FIRST_WINDOWS_MS);
+
+/** A span of the times in names of segments, in milliseconds since 1970. */
+interface Window {
+  readonly begin: number;
+  readonly end: number;
+  /** The length that was asked for. The window is up to an eighth shorter. */
+  readonly span: number;
+}
+
+type ListedWindows = Source & { read(): Promise<Source[]> };
 
 interface MovingDay {
   readonly known: ReadonlySet<string>;
-  /** Merged segments, listed after the last other listing of the day; undefined if not listed since then. */
-  later: Promise<readonly ListedObject[]> | undefined;
+  /** Merged segments, listed after the last other listing of the day. */
+  later: Promise<readonly ListedObject[]>;
+  /** How many other listings of the day are in progress. */
+  listings: number;
 }
 
 /** The sources that a list of uploads is read from: at first days, then the segments of each day that is read. */
@@ -37,17 +51,20 @@ export class DaySources {
     const { kind, from } = this.filter;
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
-    // A list mostly begins with the current day. So this day's segments are listed at the same time as the directories
+    // A list mostly begins with the current day. So its first segments are listed at the same time as the directories
     // of all days.
     const now = this.bucket.storeTime;
-    const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
-    const current = new Map(recent.filter(isWanted).map((day) => [directoryOf(day), this.read(day, true)]));
-    for (const reading of current.values()) reading.catch(() => undefined);
-    const days = await Promise.all(kinds.map(async (each) => (await daysOf(this.bucket, each)).filter(isWanted)));
-    return days.flatMap((ofKind) => {
+    const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date }))).filter(isWanted);
+    const [current, days] = await Promise.all([
+      Promise.all(recent.map((day) => this.read(day))),
+      Promise.all(kinds.map(async (each) => (await daysOf(this.bucket, each)).filter(isWanted))),
+    ]);
+    const isRead = new Set(recent.map(directoryOf));
+    const others = days.flatMap((ofKind) => {
       const first = this.until >= now ? ofKind.at(-1) : undefined;
-      return ofKind.map((day) => ({ size: undefined, latest: endOf(day) - 1, read: () => current.get(directoryOf(day)) ?? this.read(day, day === first) }));
+      return ofKind.filter((day) => !isRead.has(directoryOf(day))).map((day) => ({ size: undefined, latest: endOf(day) - 1, read: () => this.read(day, day === first) }));
     });
+    return [...current.flat(), ...others];
   }
 
   /**
@@ -55,13 +72,14 @@ export class DaySources {
    * segments that compaction has merged may then be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
-    const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
+    const moved = [...this.moving.values()].map(async ({ known, later }) => (await later).some(({ key }) => !known.has(key)));
     return (await Promise.all(moved)).includes(true);
   }
 
-  private async read(day: Day, isLarge = false): Promise<Source[]> {
+  /** @param isFirst whether the list begins with this past day; all listings of the day are then sent at once. */
+  private async read(day: Day, isFirst = false): Promise<Source[]> {
     const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
-    const large = isLarge ? listLarge() : undefined;
+    const large = isFirst ? listLarge() : undefined;
     large?.catch(() => undefined);
     const { segments, isWhole } = await firstPage(this.bucket, day);
     if (isWhole) {
@@ -70,43 +88,79 @@ export class DaySources {
     }
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(this.bucket, day)) {
-      // Merged segments are listed again while other segments are read, so that `hasMoved` needn't wait. The listing
-      // isn't used if older segments of the day are listed after it.
-      const later = allTargets(this.bucket, day);
-      later.catch(() => undefined);
-      this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });
+      this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later: this.later(day), listings: 0 });
     }
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  private async newest(day: Day): Promise<Source[]> {
-    return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
+  /** Lists merged segments again while other segments are read, so that `hasMoved` needn't wait. */
+  private later(day: Day): Promise<readonly ListedObject[]> {
+    const later = allTargets(this.bucket, day);
+    later.catch(() => undefined);
+    return later;
   }
 
-  private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
-    const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;
+  private async newest(day: Day): Promise<Source[]> {
+    const sources = [directoryOf(day), slowPrefix(day)].map((prefix) => {
+      const end = Math.min(this.until, endOf(day) - 1, this.bucket.storeTime + DAY_MS) + toleranceOf(day, prefix) + 1;
+      return this.windows(day, prefix, end, FIRST_WINDOWS_MS).read();
+    });
+    return (await Promise.all(sources)).flat();
+  }
+
+  /**
+   * The segments of a day with names of times before `end`. Lists one window for each length, all at once: the first
+   * ends at `end`, each other one where the one before begins. A window after the first that has more than a page is
+   * left for later, in shorter windows.
+   */
+  private windows(day: Day, prefix: string, end: number, spans: readonly number[]): ListedWindows {
+    const tolerance = toleranceOf(day, prefix);
     const earliest = Math.max(endOf(day) - DAY_MS, this.filter.from?.getTime() ?? -Infinity) - tolerance;
-    const below = (end: number, span: number): Source & { read(): Promise<Source[]> } => ({
+    return {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
-        // A window begins and ends at multiples of its length, so that it takes one or two requests if the store lists
-        // by prefix only. The first window of the current day goes on to the end of the day, in case the clock of
-        // another machine is ahead.
-        const begin = Math.floor((Math.min(end, this.bucket.storeTime) - span / 2) / span) * span;
         const moving = this.moving.get(day);
-        if (moving) moving.later = undefined;
-        const isWithin = ({ key, size }: ListedObject): boolean => {
-          const { origin, time } = parseName(day, key);
-          return size > 0 && origin === 'original' && time >= begin && time < end;
-        };
-        const segments = (await listNamed(this.bucket, prefix, begin, Math.ceil(end / span) * span)).filter(isWithin);
-        const next = segments.length < FEW_IN_WINDOW ? span * 16 : segments.length > MANY_IN_WINDOW ? span / 16 : span;
-        const rest = begin <= earliest ? [] : [below(begin, Math.min(MAX_WINDOW_MS, Math.max(FINEST_MS, next)))];
-        return [...segments.flatMap((segment) => this.segment(day, segment)), ...rest];
+        if (moving) moving.listings += 1;
+        const listed = await Promise.all(this.spread(end, spans, earliest).map((window, index) => this.list(day, prefix, window, index > 0)));
+        if (moving && --moving.listings === 0) moving.later = this.later(day);
+        const long = listed.findIndex(({ segments }) => !segments);
+        const whole = long < 0 ? listed : listed.slice(0, long);
+        const { begin = end, span = FINEST_MS, segments: last = [] } = whole.at(-1) ?? {};
+        const rest = begin <= earliest ? [] : [this.windows(day, prefix, begin, [nextSpan(span, last.length)])];
+        return [...whole.flatMap(({ segments = [] }) => segments.flatMap((segment) => this.segment(day, segment))), ...rest];
       },
-    });
-    return below(Math.min(this.until, endOf(day) - 1, this.bucket.storeTime + DAY_MS) + tolerance + 1, FIRST_WINDOW_MS);
+    };
+  }
+
+  /**
+   * A window begins at a multiple of an eighth of its length, so that it takes few requests if the store lists by
+   * prefix only. The first window of the current day goes on to the end of the day, in case the clock of another
+   * machine is ahead.
+   */
+  private spread(end: number, spans: readonly number[], earliest: number): Window[] {
+    const windows: Window[] = [];
+    for (const span of spans) {
+      const to = windows.at(-1)?.begin ?? end;
+      if (to <= earliest) break;
+      const step = stepOf(span);
+      windows.push({ begin: Math.ceil((Math.min(to, this.bucket.storeTime) - span) / step) * step, end: to, span });
+    }
+    return windows;
+  }
+
+  /** @param isShort whether only a page is listed. `segments` is then undefined if the window has more. */
+  private async list(day: Day, prefix: string, window: Window, isShort: boolean): Promise<Window & { segments?: ListedObject[] }> {
+    const { begin, end, span } = window;
+    // Nothing has a later time yet, so a wide end changes only how many requests a store takes that lists by prefix.
+    const listedEnd = end > this.bucket.storeTime ? wideEnd(end) : Math.ceil(end / stepOf(span)) * stepOf(span);
+    const segments = await listNamed(this.bucket, prefix, begin, listedEnd, isShort ? PAGE_OBJECTS : Infinity);
+    if (isShort && segments.length >= PAGE_OBJECTS) return window;
+    const isWithin = ({ key, size }: ListedObject): boolean => {
+      const { origin, time } = parseName(day, key);
+      return size > 0 && origin === 'original' && time >= begin && time < end;
+    };
+    return { ...window, segments: segments.filter(isWithin) };
   }
 
   private segment(day: Day, segment: ListedObject, isFew = false): Source[] {
@@ -124,4 +178,14 @@ export class DaySources {
     const tolerance = isSlow ? 0 : NAME_TOLERANCE_MS;
     return time - tolerance > this.until ? [] : [{ size, latest: Math.min(latest, time + tolerance), read }];
   }
+}
+
+const toleranceOf = (day: Day, prefix: string): number => (prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS);
+
+const stepOf = (span: number): number => span / 8;
+
+/** The length of the window after one with `count` segments that probably takes one request. */
+function nextSpan(span: number, count: number): number {
+  const factor = 2 ** Math.floor(Math.log2(PAGE_OBJECTS / Math.max(1, count)));
+  return Math.min(MAX_WINDOW_MS, Math.max(FINEST_MS, span * Math.min(4, factor)));
 }

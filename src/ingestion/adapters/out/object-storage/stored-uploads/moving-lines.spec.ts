@@ -12,15 +12,17 @@ const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const STOPS = [0, 1, 2, 3, 5, 8, 20, 40, 60, 80];
 
-/** Pauses a process before its operation `at` on the bucket, until `goOn` is called. */
-function stopAt(process: InMemoryBucket, at: number) {
+/** Pauses a process before the first operation on the bucket for which `isStop` says so, until `goOn` is called. */
+function stopAt(process: InMemoryBucket, isStop: (operation: string, index: number) => boolean) {
   let count = 0;
+  let isStopped = false;
   let stop = (): void => undefined;
   let goOn = (): void => undefined;
   const stopped = new Promise<void>((resolve) => (stop = resolve));
   const gate = new Promise<void>((resolve) => (goOn = resolve));
-  process.before = () => {
-    if (count++ < at) return;
+  process.before = (operation) => {
+    isStopped ||= isStop(operation, count++);
+    if (!isStopped) return;
     stop();
     return gate;
   };
@@ -28,20 +30,22 @@ function stopAt(process: InMemoryBucket, at: number) {
 }
 
 describe.each([
-  ['few', 40],
-  ['many', 1_010],
-])('a day with %s segments that is compacted while it is read', (_, segments) => {
+  ['few segments', 40, 40],
+  ['many segments', 1_010, 1_010],
+  ['many segments, most of them early,', 1_100, 100],
+])('a day with %s that is compacted while it is read', (_, segments, late) => {
   let whole: InMemoryBucket;
   /** The uploads of the day, newest first. */
   let uploads: Upload[];
   beforeAll(async () => {
     vi.useFakeTimers({ toFake: ['Date'], now: Date.parse(DATE) + 50 * HOUR_MS });
+    const receivedAt = (index: number): number => Date.parse(DATE) + (index < late ? 23 * HOUR_MS - index * 60_000 : 9 * HOUR_MS - (index - late) * 20_000);
     whole = new InMemoryBucket();
     const earlier = whole.another();
     earlier.aheadMs = -26 * HOUR_MS;
     uploads = await Promise.all(
       Array.from({ length: segments }, async (__, index) => {
-        const upload = await anUploadDraft().with({ receivedAt: new Date(Date.parse(DATE) + 23 * HOUR_MS - index * 60_000) }).build().conclude(null);
+        const upload = await anUploadDraft().with({ receivedAt: new Date(receivedAt(index)) }).build().conclude(null);
         await earlier.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
         return upload;
       }),
@@ -51,14 +55,11 @@ describe.each([
     vi.useRealTimers();
   });
 
-  /**
-   * Begins to read uploads in a process, compacts the day when that process has done `at` operations, and lets the
-   * process go on.
-   */
-  async function readWhile<T>(at: number, read: (uploads: BucketUploads) => Promise<T>): Promise<{ result: T; bucket: InMemoryBucket }> {
+  /** Begins to read uploads in a process, compacts the day when that process stops, and lets the process go on. */
+  async function readWhile<T>(isStop: Parameters<typeof stopAt>[1], read: (uploads: BucketUploads) => Promise<T>): Promise<{ result: T; bucket: InMemoryBucket }> {
     const bucket = whole.copy();
     const process = bucket.another();
-    const { stopped, goOn } = stopAt(process, at);
+    const { stopped, goOn } = stopAt(process, isStop);
     const reading = read(new BucketUploads(process));
     await Promise.race([stopped, reading]);
     expect(await compactDay(bucket, 'historical', DATE)).toMatchObject({ targets: 1 });
@@ -67,7 +68,7 @@ describe.each([
   }
 
   it.each(STOPS)('is listed without a gap (operation %i)', async (at) => {
-    const { result: first, bucket } = await readWhile(at, (stored) => stored.list({}, 25));
+    const { result: first, bucket } = await readWhile((__, index) => index >= at, (stored) => stored.list({}, 25));
     const listed = [...first.uploads];
     for (let next: UploadPosition | null = first.next; next && listed.length < 60; ) {
       const page = await new BucketUploads(bucket).list({}, 25, next);
@@ -78,9 +79,19 @@ describe.each([
     expect(listed.length).toBeGreaterThanOrEqual(Math.min(60, segments));
   });
 
+  it('is listed without a gap if it is compacted before its older segments are listed', async () => {
+    let hasRead = false;
+    const isOlder = (operation: string): boolean => {
+      hasRead ||= operation === 'open';
+      return hasRead && operation === 'list';
+    };
+    const { result } = await readWhile(isOlder, (stored) => stored.list({}, 150));
+    expect(result.uploads.map(({ uploadId }) => uploadId)).toEqual(uploads.slice(0, 150).map(({ uploadId }) => uploadId));
+  });
+
   it.each(STOPS)('has an upload that is found (operation %i)', async (at) => {
     const upload = uploads[30];
-    const { result } = await readWhile(at, (stored) => stored.find(upload?.uploadId ?? ''));
+    const { result } = await readWhile((__, index) => index >= at, (stored) => stored.find(upload?.uploadId ?? ''));
     expect(result).toEqual(upload);
   });
 });
