@@ -183,7 +183,7 @@ function refuseForeignLine(): never {
 /** Rejects if the segment has a long line that isn't an index line, because `readLines` would omit the line. */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
-  const gaps: { readonly begin: number; readonly length: number }[] = [];
+  const gaps: { readonly begin: number; length: number }[] = [];
   let begin = 0;
   let gathered: Buffer[] = [];
   let gatheredBytes = 0;
@@ -197,7 +197,9 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
     const lineBegin = begin;
     begin += line.length + 1;
     if (removed.has((await idOf(line)) ?? '')) {
-      gaps.push({ begin: lineBegin, length: line.length + 1 });
+      const gap = gaps.at(-1);
+      if (gap && gap.begin + gap.length === lineBegin) gap.length += line.length + 1;
+      else gaps.push({ begin: lineBegin, length: line.length + 1 });
       continue;
     }
     gathered.push(Buffer.from(line), NEWLINE_BYTES);
