@@ -9,13 +9,13 @@ export const UNFINISHED_EXTENSION = '.unfinished';
  *
  * @param path absolute path of the file.
  */
-export async function writeWhole(disk: Disk, path: string, pieces: Iterable<Uint8Array>): Promise<void> {
+export async function writeWhole(disk: Disk, path: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
   const unfinished = `${path}${UNFINISHED_EXTENSION}`;
   await disk.remove(unfinished);
   const file = await disk.create(unfinished);
   try {
     let length = 0;
-    for (const piece of pieces) {
+    for await (const piece of pieces) {
       await file.write([piece], length);
       length += piece.length;
     }

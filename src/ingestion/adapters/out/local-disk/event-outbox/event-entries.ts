@@ -198,11 +198,11 @@ export class EventEntries {
    * @param id the id of the removal list in `pending/`.
    * @param pieces the bytes of the events, one line for each event.
    */
-  async addRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
+  async addRemoved(id: string, pieces: AsyncIterable<Buffer>): Promise<void> {
     if (this.isBegun) await this.jobs.run(() => this.writeRemoved(id, pieces));
   }
 
-  private async writeRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
+  private async writeRemoved(id: string, pieces: AsyncIterable<Buffer>): Promise<void> {
     this.presence.assertHere(this.parts);
     const ownId = UPLOAD_ID.test(id) ? id : uuidV7();
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);

@@ -2,18 +2,16 @@ import { parseJson } from '../../../../../common/text.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
 import { kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
-import type { RemovalList } from '../stored-uploads/removal-list.js';
-
-const UPLOADS_AT_ONCE = 1_000;
+import type { RemovalHead, RemovedUpload } from '../stored-uploads/removal-list.js';
 
 /**
  * Encodes the events of a removal as JSON lines. Leaves out uploads without a customer id, which removal lists of an
  * earlier version of the service contain.
  */
-export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
+export async function* encodeRemovedUploads({ segment, removedAt }: RemovalHead, groups: AsyncIterable<readonly RemovedUpload[]>): AsyncGenerator<Buffer> {
   const kind = kindOf(segment);
-  for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) {
-    const known = uploads.slice(at, at + UPLOADS_AT_ONCE).filter(({ customerId }) => customerId !== undefined);
+  for await (const uploads of groups) {
+    const known = uploads.filter(({ customerId }) => customerId !== undefined);
     const lines = known.map(({ uploadId, customerId, receivedAt }) =>
       JSON.stringify({ upload_id: uploadId, kind, customer_id: customerId, received_at: receivedAt, removed_at: removedAt }),
     );

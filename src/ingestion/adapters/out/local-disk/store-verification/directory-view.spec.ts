@@ -12,7 +12,7 @@ import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
-import { encodeRemovalList } from '../stored-uploads/removal-list.js';
+import { encodeRemovalLines } from '../stored-uploads/removal-list.js';
 import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import { openDirectory, verifyStore } from './directory-view.js';
@@ -433,8 +433,8 @@ describe('an operation in progress', () => {
     for (const copy of copies) await writeFile(at(copy), 'x');
     expect(await shown()).toEqual(copies.map((copy) => `defect name-unknown ${copy}`));
     await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
-    const list = { segment, removedAt: TIME.toISOString(), uploads: [{ uploadId: json.uploadId, contentPath: null, scope: null }] };
-    await writeFile(at(`pending/${id}.removal`), Buffer.concat([...encodeRemovalList(list)]));
+    const list = encodeRemovalLines([{ segment, removedAt: TIME.toISOString() }, { uploadId: json.uploadId, contentPath: null, scope: null }]);
+    await writeFile(at(`pending/${id}.removal`), list);
     expect(await shown()).toEqual(copies.map((copy) => `under-way staged ${copy}`));
   });
 

@@ -11,7 +11,7 @@ import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { EmptiedSegments } from './emptied-segments.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, removeUploads } from './removal.js';
+import { completeRemovals, removeUploads, type UploadGroups, UPLOADS_PER_GROUP } from './removal.js';
 import { removedUpload, type RemovedUpload } from './removal-list.js';
 import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
 import { ChunkBuffer } from './chunk-buffer.js';
@@ -143,13 +143,10 @@ export class Archive {
   }
 
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
-    const removed: RemovedUpload[] = [];
-    for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
-    if (resumed && removed.length > 0) {
-      await this.assertRewritable(path, resumed);
-      await this.removeUploads(path, removed);
-    }
-    return removed.length;
+    if (!resumed) return this.count(path, filter);
+    if (!(await this.hasSelected(path, filter))) return 0;
+    await this.assertRewritable(path, resumed);
+    return this.removeUploads(path, this.groups(path, filter));
   }
 
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
@@ -198,7 +195,7 @@ export class Archive {
     if (removed.size > 0) {
       await this.assertRewritable(segment, resumed);
       await this.prepare(batch.isInJournal, this.kindsOfOpen([segment]));
-      await this.removeUploads(segment, [...uploads.values()].filter(({ uploadId }) => removed.has(uploadId)));
+      await this.removeUploads(segment, [[...uploads.values()].filter(({ uploadId }) => removed.has(uploadId))]);
     }
     return { removed, resumed };
   }
@@ -265,9 +262,9 @@ export class Archive {
     this.store.presence.assertHere();
   }
 
-  private async removeUploads(segment: string, uploads: readonly RemovedUpload[]): Promise<void> {
+  private async removeUploads(segment: string, groups: UploadGroups): Promise<number> {
     try {
-      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads });
+      return await removeUploads(this.store, segment, groups);
     } finally {
       this.removals += 1;
     }
@@ -307,6 +304,22 @@ export class Archive {
       const upload = await decodeIndexLine(line);
       if (upload && isSelected(upload, filter)) yield upload;
     }
+  }
+
+  private async count(path: string, filter: UploadFilter): Promise<number> {
+    let count = 0;
+    for await (const uploads of this.groups(path, filter)) count += uploads.length;
+    return count;
+  }
+
+  private async *groups(path: string, filter: UploadFilter): AsyncGenerator<RemovedUpload[], void, void> {
+    let uploads: RemovedUpload[] = [];
+    for await (const upload of this.selected(path, filter)) {
+      if (uploads.push(removedUpload(upload)) < UPLOADS_PER_GROUP) continue;
+      yield uploads;
+      uploads = [];
+    }
+    yield uploads;
   }
 
   private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {

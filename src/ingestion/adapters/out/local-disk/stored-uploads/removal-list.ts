@@ -8,7 +8,6 @@ import { UNFINISHED_EXTENSION } from '../whole-file.js';
 
 export const REMOVAL_EXTENSION = '.removal';
 export const UNFINISHED_REMOVAL_EXTENSION = `${REMOVAL_EXTENSION}${UNFINISHED_EXTENSION}`;
-const UPLOADS_AT_ONCE = 1_000;
 
 export interface RemovedUpload {
   readonly uploadId: string;
@@ -20,14 +19,17 @@ export interface RemovedUpload {
   readonly scope: string | null;
 }
 
+export interface RemovalHead {
+  readonly segment: string;
+  /** When the removal was decided: RFC 3339, UTC. */
+  readonly removedAt: string;
+}
+
 /**
  * Uploads to be removed, all of one segment (file of index lines). Once the list is durable in `pending/`, recovery
  * completes the removal.
  */
-export interface RemovalList {
-  readonly segment: string;
-  /** When the removal was decided: RFC 3339, UTC. */
-  readonly removedAt: string;
+export interface RemovalList extends RemovalHead {
   readonly uploads: readonly RemovedUpload[];
 }
 
@@ -40,13 +42,9 @@ export const removedUpload = (upload: Upload) => ({
   scope: idempotencyScope(upload),
 } satisfies RemovedUpload);
 
-/** Encodes a removal list as JSON lines, piece by piece. */
-export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
-  yield encodeLines([{ segment, removedAt }]);
-  for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
-}
-
-const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+/** Encodes JSON lines of a removal list. Its first line is the head, and each further line an upload. */
+export const encodeRemovalLines = (lines: readonly (RemovalHead | RemovedUpload)[]): Buffer =>
+  Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
  * Decodes a removal list; undefined if it is incomplete, or isn't a list of this store. Accepts only paths of the
@@ -62,15 +60,19 @@ export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | un
   const turns = new Turns();
   for (const line of rawLines(bytes.subarray(firstEnd))) {
     if (turns.isOver) await turns.next();
-    const upload = removedUploadFrom(parseJson(line.bytes));
+    const upload = decodeRemovedUpload(line.bytes);
     if (!upload) return undefined;
     uploads.push(upload);
   }
   return { segment, removedAt: typeof removedAt === 'string' ? removedAt : new Date().toISOString(), uploads };
 }
 
-/** Leaves out what only the event of the removal needs, if it isn't valid: someone may have edited the index line. */
-function removedUploadFrom(value: unknown): RemovedUpload | undefined {
+/**
+ * Decodes the line of an upload; undefined if it isn't valid. Leaves out what only the event of the removal needs, if
+ * that isn't valid: someone may have edited the index line.
+ */
+export function decodeRemovedUpload(line: Buffer): RemovedUpload | undefined {
+  const value = parseJson(line);
   if (typeof value !== 'object' || value === null) return undefined;
   const { uploadId, customerId, receivedAt, contentPath, scope } = value as Partial<Record<string, unknown>>;
   if (typeof uploadId !== 'string' || !(scope === null || typeof scope === 'string')) return undefined;

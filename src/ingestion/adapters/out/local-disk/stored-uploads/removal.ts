@@ -10,17 +10,48 @@ import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { writeWhole } from '../whole-file.js';
 import { markEmptied } from './emptied-segments.js';
-import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload, UNFINISHED_REMOVAL_EXTENSION } from './removal-list.js';
+import {
+  decodeRemovalList,
+  decodeRemovedUpload,
+  encodeRemovalLines,
+  REMOVAL_EXTENSION,
+  type RemovalHead,
+  type RemovalList,
+  type RemovedUpload,
+  UNFINISHED_REMOVAL_EXTENSION,
+} from './removal-list.js';
 import { idOf } from './line-head.js';
 import type { ResumedRemovals } from './resumed-removals.js';
 
 const WRITE_BYTES = 1024 * 1024;
+export const UPLOADS_PER_GROUP = 1_000;
+
+/** Uploads in groups of at most UPLOADS_PER_GROUP. A segment may have too many to hold all of them in memory. */
+export type UploadGroups = AsyncIterable<readonly RemovedUpload[]> | Iterable<readonly RemovedUpload[]>;
+
+/** What is held in memory of a removal's uploads. The rest is only in the list in `pending/`. */
+class Removal {
+  count = 0;
+  readonly ids = new Set<string>();
+  readonly keyed: KeyedUpload[] = [];
+  readonly paths: string[] = [];
+
+  add(uploads: readonly RemovedUpload[]): void {
+    this.count += uploads.length;
+    for (const { uploadId, scope, contentPath } of uploads) {
+      this.ids.add(uploadId);
+      if (scope !== null) this.keyed.push({ uploadId, scope });
+      if (contentPath !== null) this.paths.push(contentPath);
+    }
+  }
+}
 
 /**
  * Removes uploads of one segment (file of index lines). The segment must accept no more lines. No journal may refer to
  * the segment, and no marker to an offset in it other than 0. Each step is durable before the next begins:
  *
- * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
+ * 1. Write the list of the uploads to `pending/`, while they are selected. Once it is complete, recovery completes the
+ *    removal.
  * 2. Replace the segment by a copy without the lines of these uploads. The copy may be empty.
  * 3. Remove the uploads' idempotency keys from the index of keys.
  * 4. Remove the uploads' files, and directories that are then empty. (A power cut may bring empty directories back.)
@@ -31,21 +62,32 @@ const WRITE_BYTES = 1024 * 1024;
  * If a step after the first fails, the list stays, and completing the removal is tried again before the next removal
  * and at the next boot. If the first step fails, the list may stay, too.
  *
+ * @returns the number of uploads.
  * @throws StoreAwayError; an error of the file system, or of the index of keys.
  */
-export async function removeUploads(store: StoreDirectory, list: RemovalList): Promise<void> {
-  const path = await decide(store, list);
-  await complete(store, path, list);
+export async function removeUploads(store: StoreDirectory, segment: string, groups: UploadGroups): Promise<number> {
+  const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
+  const head = { segment, removedAt: new Date().toISOString() };
+  const removal = await decide(store, path, head, groups);
+  await complete(store, path, head, removal);
   await store.disk.remove(path);
+  return removal.count;
 }
 
-/** Writes the list to `pending/`, durably, and resolves to its absolute path. After an error, it may be there, too. */
-async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
-  const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
+/** Writes the list to `pending/`, durably. After an error, it may be there, too. */
+async function decide(store: StoreDirectory, path: string, head: RemovalHead, groups: UploadGroups): Promise<Removal> {
+  const removal = new Removal();
+  const encode = async function* (): AsyncGenerator<Buffer> {
+    yield encodeRemovalLines([head]);
+    for await (const uploads of groups) {
+      removal.add(uploads);
+      yield encodeRemovalLines(uploads);
+    }
+  };
   store.presence.assertHere();
-  await writeWhole(store.disk, path, encodeRemovalList(list));
+  await writeWhole(store.disk, path, encode());
   await store.directories.sync(store.at('pending'));
-  return path;
+  return removal;
 }
 
 /**
@@ -69,7 +111,7 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
       list = await readList(store, path, links);
       // The first step may have failed after the list had its name: then the list isn't durable yet.
       await store.directories.sync(store.at('pending'));
-      await complete(store, path, list);
+      await complete(store, path, list, await removalOf(list));
       await store.disk.remove(path);
       completed.push(list);
     } catch (error) {
@@ -91,34 +133,48 @@ async function readList(store: StoreDirectory, path: string, links: LinkCheck): 
   return list;
 }
 
-async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
+async function removalOf({ uploads }: RemovalList): Promise<Removal> {
+  const removal = new Removal();
+  const turns = new Turns();
+  for (let at = 0; at < uploads.length; at += UPLOADS_PER_GROUP) {
+    if (turns.isOver) await turns.next();
+    removal.add(uploads.slice(at, at + UPLOADS_PER_GROUP));
+  }
+  return removal;
+}
+
+async function complete(store: StoreDirectory, path: string, head: RemovalHead, { ids, keyed, paths }: Removal): Promise<void> {
+  const { segment } = head;
   store.presence.assertHere();
-  const { ids, keyed, paths } = await sorted(list.uploads);
-  const length = await rewrite(store, list.segment, ids);
-  await store.idempotency.forget(list.segment, length, keyed);
+  const length = await rewrite(store, segment, ids);
+  await store.idempotency.forget(segment, length, keyed);
   await eachOf(paths, (path) => store.disk.remove(store.at(path)));
   for (const directory of new Set(paths.map(dirname))) {
     await unlessAbsent(store.disk.syncDirectory(store.at(directory)));
     await store.removeEmptyDirectories(directory);
   }
-  if (length === 0) await markEmptied(store, list.segment);
-  await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
+  if (length === 0) await markEmptied(store, segment);
+  await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(head, groupsIn(store, path)));
   // `assertHere` throws if a volume went away meanwhile: all on it looked removed, so the removal is completed later.
   store.presence.assertHere();
 }
 
-async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
-  const ids = new Set<string>();
-  const keyed: KeyedUpload[] = [];
-  const paths: string[] = [];
-  const turns = new Turns();
-  for (const { uploadId, scope, contentPath } of uploads) {
-    if (turns.isOver) await turns.next();
-    ids.add(uploadId);
-    if (scope !== null) keyed.push({ uploadId, scope });
-    if (contentPath !== null) paths.push(contentPath);
+/** Reads the uploads of a removal list in `pending/`. */
+async function* groupsIn(store: StoreDirectory, path: string): AsyncGenerator<RemovedUpload[]> {
+  const file = await store.disk.open(path);
+  try {
+    let uploads: RemovedUpload[] = [];
+    for await (const line of readLines(file, 0, Infinity, () => undefined)) {
+      // The head of the list isn't an upload.
+      const upload = decodeRemovedUpload(line);
+      if (!upload || uploads.push(upload) < UPLOADS_PER_GROUP) continue;
+      yield uploads;
+      uploads = [];
+    }
+    yield uploads;
+  } finally {
+    await closeQuietly(file);
   }
-  return { ids, keyed, paths };
 }
 
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {

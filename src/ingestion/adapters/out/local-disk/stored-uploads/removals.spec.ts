@@ -13,7 +13,7 @@ import type { RemovalProgress } from '../../../../application/ports/stored-uploa
 import { segmentDirectory } from '../../../../domain/layout.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { verifyStore } from '../store-verification/directory-view.js';
-import { encodeRemovalList } from './removal-list.js';
+import { encodeRemovalLines } from './removal-list.js';
 
 let view: DataDirectoryView;
 let disk: GatedDisk;
@@ -418,8 +418,8 @@ it('leaves a removal list alone whose segment or file is outside of DATA_DIR, be
     await mkdir(dirname(dirname(view.at(path))), { recursive: true });
     await symlink(outside, dirname(view.at(path)));
   }
-  const list = { segment, removedAt: new Date().toISOString(), uploads: [{ uploadId: other.uploadId, contentPath, scope: null }] };
-  await writeFile(view.at('pending/foreign.removal'), Buffer.concat([...encodeRemovalList(list)]));
+  const list = encodeRemovalLines([{ segment, removedAt: new Date().toISOString() }, { uploadId: other.uploadId, contentPath, scope: null }]);
+  await writeFile(view.at('pending/foreign.removal'), list);
   expect(await remove(uploadId)).toBe(true);
   expect(await storage.storedUploads.removeAll({ customerId: 'customer-1' })).toBe(0);
   expect((await readdir(outside)).sort()).toEqual([basename(contentPath), basename(segment)].sort());
