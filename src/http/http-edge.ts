@@ -70,6 +70,7 @@ export function dispatcher(express: RequestListener, routes: ReadonlyMap<string,
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
+  server.on('connection', (socket: Socket) => { waiting.addConnection(socket); });
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {

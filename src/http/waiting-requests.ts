@@ -3,17 +3,41 @@ import type { Socket } from 'node:net';
 /** A waiting request takes some 6 KB. */
 const MAX_WAITING = 10_000;
 
+/** Reading stops after 5,000 such requests in one turn of the event loop. One read of a connection may bring 3,640. */
+const MAX_PER_TURN = 5_000;
+
+/** What Node starts and stops the reading of a connection with. `reading` says what Node wants. */
+interface Handle {
+  readonly reading: boolean;
+  readStart(): void;
+  readStop(): void;
+}
+type Connection = Socket & { readonly _handle?: Handle | null };
+
 /**
  * Counts the requests of the process that wait because an earlier request of their connection isn't answered yet
- * (pipelining, RFC 9112, section 9.3.2). One read of a connection may bring some 2,600 requests. What many connections
- * send in the same moment, Node reads before it lets go of the connections that were broken for it.
+ * (pipelining, RFC 9112, section 9.3.2).
+ *
+ * In one turn of the event loop, Node reads all connections that have sent something. Only then does it let go of those
+ * that were lost meanwhile, and of their requests. So the requests of a turn are bounded, too.
  */
 export class WaitingRequests {
+  private readonly connections = new Set<Connection>();
   private readonly counts = new Map<Socket, number>();
   private all = 0;
+  private ofTurn = 0;
+
+  /** Adds a connection, whose reading may be stopped until the next turn. */
+  addConnection(connection: Connection): void {
+    this.connections.add(connection);
+    connection.once('close', () => this.connections.delete(connection));
+  }
 
   /** Adds a request. If more than 10,000 wait then, breaks the connection of which most wait. */
   add(socket: Socket): void {
+    if (this.ofTurn === 0) setImmediate(() => { this.beginTurn(); });
+    this.ofTurn++;
+    if (this.ofTurn % MAX_PER_TURN === 0) this.stopReading();
     if (socket.destroyed) return;
     this.counts.set(socket, (this.counts.get(socket) ?? 0) + 1);
     this.all++;
@@ -27,6 +51,18 @@ export class WaitingRequests {
     else this.counts.set(socket, count - 1);
     if (count > 0) this.all--;
     return Math.max(0, count - 1);
+  }
+
+  /** Stops the handles, not the sockets: so a socket that others pause or resume meanwhile stays as they want it. */
+  private stopReading(): void {
+    for (const { _handle: handle } of this.connections) if (handle?.reading) handle.readStop();
+  }
+
+  private beginTurn(): void {
+    if (this.ofTurn >= MAX_PER_TURN) {
+      for (const { _handle: handle } of this.connections) if (handle?.reading) handle.readStart();
+    }
+    this.ofTurn = 0;
   }
 
   private breakLongest(): void {

@@ -3,11 +3,12 @@ import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { EXCHANGE_END } from '../../src/http/exchange.js';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../../src/identity-management/domain/user.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
 import { deferred } from '../support/deferred.js';
-import { open } from '../support/raw.js';
+import { open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 
 const users = (nameLength: number): User[] => [{ userId: 'memory|1', name: 'n'.repeat(nameLength), email: '' }];
@@ -94,6 +95,39 @@ it('a client whose requests wait in thousands loses its connection when other cl
   end.resolve();
   await vi.waitFor(() => { expect(answered.match(/HTTP\/1\.1 200/g)).toHaveLength(11); }, { timeout: 10_000 });
   for (const socket of [few, ...sockets]) socket.destroy();
+});
+
+it('requests that many clients send in the same moment behind an earlier one are read part by part, and another client gets its answer', async () => {
+  const server: Server = service.app.getHttpServer();
+  const end = deferred();
+  const allWait = deferred();
+  let lists = 0;
+  provider.script = async function* () {
+    if (++lists === 30) allWait.resolve();
+    await end.promise;
+    yield users(1);
+  };
+  const sockets = await Promise.all(Array.from({ length: 30 }, () => open(service.port)));
+  for (const socket of sockets) socket.on('error', () => undefined).resume().write(list);
+  const live = 'GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n';
+  const other = await open(service.port);
+  other.write(live);
+  await readAnswer(other);
+  await allWait.promise;
+  const allRead = deferred();
+  let [begun, ended, most] = [0, 0, 0];
+  server.on(EXCHANGE_END, () => ended++).on('request', () => {
+    most = Math.max(most, ++begun - ended);
+    if (begun === 30_001) allRead.resolve();
+  });
+  for (const socket of sockets) socket.write('GET / HTTP/1.1\r\n\r\n'.repeat(1_000));
+  other.write(live);
+  expect((await readAnswer(other)).status).toBe(200);
+  await allRead.promise;
+  for (const socket of [other, ...sockets]) socket.destroy();
+  end.resolve();
+  // 10,000 may wait. A turn adds 5,000, and what one read brings above them.
+  expect(most).toBeLessThan(17_000);
 });
 
 it('a client gets the whole list from a provider that takes longer than REQUEST_IDLE_TIMEOUT_MS for a page', async () => {
