@@ -1,22 +1,19 @@
 import { DAY_MS } from '../../../../../common/durations.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { FoundLine } from '../../../../application/found-line.js';
-import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { contentDirectory, customerDirectory, kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
-import { isSelected } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { EmptiedSegments } from './emptied-segments.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, removeUploads, type UploadGroups, UPLOADS_PER_GROUP } from './removal.js';
+import { completeRemovals, removeUploads, type UploadGroups } from './removal.js';
 import { removedUpload, type RemovedUpload } from './removal-list.js';
 import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
-import { ChunkBuffer } from './chunk-buffer.js';
-import { CustomerLines, idOf } from './line-head.js';
-import type { SegmentReader } from './segment-reader.js';
+import { idOf } from './line-head.js';
+import { countSelected, hasSelected, linesOf, selectedGroups } from './selected-uploads.js';
 import { UploadList } from './upload-list.js';
 import { UploadSearch } from './upload-search.js';
 
@@ -36,6 +33,15 @@ interface Batch {
   /** The lowest value that `Archive.removals` had before one of the batch's uploads was searched for. */
   removals: number;
   readonly done: Promise<RemovedBatch>;
+}
+
+/** A removal of all uploads that a filter selects. */
+interface RemovalOfAll {
+  readonly paths: readonly string[];
+  /** Undefined if the uploads are only counted. */
+  resumed: ResumedRemovals | undefined;
+  /** The value of `Archive.removals` at the end of its last turn. */
+  removals: number;
 }
 
 interface RemovedBatch {
@@ -106,47 +112,62 @@ export class Archive {
     return removed.delete(uploadId) || isCompleted(resumed, uploadId, mayAccess);
   }
 
-  removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
-    return this.inTurn(async () => {
-      const { dryRun = false, onProgress = () => undefined, signal } = options;
+  async removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
+    const { dryRun = false, onProgress = () => undefined, signal } = options;
+    const removal = await this.inTurn(() => {
       signal?.throwIfAborted();
-      const resumed = dryRun ? undefined : await this.resumeRemovals();
-      // The segments are listed before `prepare` closes the open ones. A segment that is opened later must be left
-      // alone, because the marker of an upload in progress may refer to it.
-      let paths = await this.segmentsOf(filter);
-      if (!dryRun) {
-        // An open segment without selected uploads stays open: closing it early would mean one more segment to search.
-        const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
-        paths = paths.filter((path) => !unaffected.has(path));
-        if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
-      }
-      const errors: unknown[] = [];
-      let uploads = 0;
-      for (const [index, path] of paths.entries()) {
+      return this.beginRemoval(filter, dryRun);
+    });
+    const errors: unknown[] = [];
+    let uploads = 0;
+    for (const [index, path] of removal.paths.entries()) {
+      // Each segment has a turn of its own, so that the removal of one upload needn't wait for all segments.
+      uploads += await this.inTurn(async () => {
         signal?.throwIfAborted();
-        this.ending.signal.throwIfAborted();
-        uploads += await this.removeSelected(path, filter, resumed).catch((error: unknown) => {
+        await this.resumeOthers(removal);
+        const removed = await this.removeSelected(path, filter, removal.resumed).catch((error: unknown) => {
           this.store.logger.warn(`${dryRun ? 'Counting' : 'Removing'} uploads of ${path} failed; going on with the other segments.`, error);
           errors.push(error);
           return 0;
         });
+        removal.removals = this.removals;
         this.store.presence.assertHere();
-        onProgress({ segments: index + 1, allSegments: paths.length, uploads });
-      }
-      this.store.presence.assertHere();
-      // If a removal has failed again, only its error shows that files may be left: their lines may be gone.
-      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
-      if (errors.length > 0) throw errors[0];
-      if (!dryRun) await this.removeEmptyDirectoriesOf(filter);
-      return uploads;
-    });
+        return removed;
+      });
+      onProgress({ segments: index + 1, allSegments: removal.paths.length, uploads });
+    }
+    this.store.presence.assertHere();
+    // If a removal has failed again, only its error shows that files may be left: their lines may be gone.
+    for (const { list, error } of removal.resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
+    if (errors.length > 0) throw errors[0];
+    if (!dryRun) await this.inTurn(() => this.removeEmptyDirectoriesOf(filter));
+    return uploads;
+  }
+
+  private async beginRemoval(filter: UploadFilter, dryRun: boolean): Promise<RemovalOfAll> {
+    const resumed = dryRun ? undefined : await this.resumeRemovals();
+    // The segments are listed before `prepare` closes the open ones. A segment that is opened later must be left
+    // alone, because the marker of an upload in progress may refer to it.
+    let paths = await this.segmentsOf(filter);
+    if (!dryRun) {
+      // An open segment without selected uploads stays open: closing it early would mean one more segment to search.
+      const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
+      paths = paths.filter((path) => !unaffected.has(path));
+      if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
+    }
+    return { paths, resumed, removals: this.removals };
+  }
+
+  /** Completes what other removals have left since the last turn of this one. */
+  private async resumeOthers(removal: RemovalOfAll): Promise<void> {
+    if (removal.resumed && removal.removals !== this.removals) removal.resumed = await this.resumeRemovals();
   }
 
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
-    if (!resumed) return this.count(path, filter);
-    if (!(await this.hasSelected(path, filter))) return 0;
+    if (!resumed) return countSelected(this.store, path, filter);
+    if (!(await hasSelected(this.store, path, filter))) return 0;
     await this.assertRewritable(path, resumed);
-    return this.removeUploads(path, this.groups(path, filter));
+    return this.removeUploads(path, selectedGroups(this.store, path, filter));
   }
 
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
@@ -213,7 +234,7 @@ export class Archive {
 
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
-    for await (const line of this.lines(segment)) {
+    for await (const line of linesOf(this.store, segment)) {
       const uploadId = await idOf(line);
       if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
       if (left.size === uploadIds.size) break;
@@ -224,15 +245,8 @@ export class Archive {
 
   private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
     const unaffected = new Set<string>();
-    for (const path of paths) if (!(await this.hasSelected(path, filter))) unaffected.add(path);
+    for (const path of paths) if (!(await hasSelected(this.store, path, filter))) unaffected.add(path);
     return unaffected;
-  }
-
-  private async hasSelected(path: string, filter: UploadFilter): Promise<boolean> {
-    const selected = this.selected(path, filter);
-    const { done } = await selected.next();
-    await selected.return(undefined);
-    return done !== true;
   }
 
   private kindsOfOpen(paths: readonly string[]): UploadKind[] {
@@ -297,52 +311,5 @@ export class Archive {
       for (const each of kinds) paths.push(...(await this.store.segments.of(each, day)));
     }
     return paths;
-  }
-
-  private async *selected(path: string, filter: UploadFilter): AsyncGenerator<Upload, void, void> {
-    for await (const line of this.lines(path, filter.customerId)) {
-      const upload = await decodeIndexLine(line);
-      if (upload && isSelected(upload, filter)) yield upload;
-    }
-  }
-
-  private async count(path: string, filter: UploadFilter): Promise<number> {
-    let count = 0;
-    for await (const uploads of this.groups(path, filter)) count += uploads.length;
-    return count;
-  }
-
-  private async *groups(path: string, filter: UploadFilter): AsyncGenerator<RemovedUpload[], void, void> {
-    let uploads: RemovedUpload[] = [];
-    for await (const upload of this.selected(path, filter)) {
-      if (uploads.push(removedUpload(upload)) < UPLOADS_PER_GROUP) continue;
-      yield uploads;
-      uploads = [];
-    }
-    yield uploads;
-  }
-
-  private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
-    const segment = await this.store.segments.open(path);
-    if (!segment) return;
-    try {
-      yield* linesOf(segment, path, customerId);
-    } finally {
-      await segment.close();
-    }
-  }
-}
-
-async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
-  const wanted = customerId === undefined ? undefined : new CustomerLines(kindOf(path), customerId);
-  const buffer = new ChunkBuffer();
-  try {
-    for (let end = segment.length; end > 0; ) {
-      const { begin, lines } = await segment.linesBefore(end, undefined, buffer, wanted);
-      for (const { bytes } of lines) if (!wanted || (await wanted.has(bytes))) yield bytes;
-      end = begin;
-    }
-  } finally {
-    await buffer.close();
   }
 }

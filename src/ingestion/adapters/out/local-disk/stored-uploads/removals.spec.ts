@@ -129,6 +129,24 @@ it('stops before the next segment when the store is closed, which waits for that
   expect(await view.lines()).toHaveLength(2);
 });
 
+it('lets the removal of one upload have its turn between two segments of a customer', async () => {
+  const customerId = 'leaving';
+  await storeOnThreeDays(customerId);
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const first = disk.holdNext('rename');
+  const segments: number[] = [];
+  const all = storage.storedUploads.removeAll({ customerId }, { onProgress: (step) => segments.push(step.segments) });
+  await first.reached;
+  const search = disk.holdNext('file.close');
+  const one = remove(uploadId).then((isRemoved) => ({ isRemoved, segments: segments.length }));
+  await search.reached;
+  search.release();
+  first.release();
+  expect(await one).toEqual({ isRemoved: true, segments: 1 });
+  expect(await all).toBe(3);
+  expect(await view.lines()).toEqual([]);
+});
+
 it('goes on writing to the same segment after removals that do not concern it', async () => {
   const [removed] = [await storeUpload(storage, anUploadDraft().build()), await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast' }).build())];
   const nowcasts = () => view.files('uploads/kind=nowcast');
