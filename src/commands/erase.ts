@@ -39,15 +39,20 @@ interface EraseArguments {
 function given(): EraseArguments | undefined {
   const { values } = parseArgs({
     options: {
-      customer: { type: 'string' },
-      before: { type: 'string' },
+      // Lists, because `parseArgs` otherwise keeps only the last of a repeated option.
+      customer: { type: 'string', multiple: true, default: [] },
+      before: { type: 'string', multiple: true, default: [] },
       'dry-run': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
-  const { customer: customerId, before, 'dry-run': dryRun, json, help } = values;
+  const { customer: customers, before: times, 'dry-run': dryRun, json, help } = values;
   if (help) return undefined;
+  if (customers.length > 1) throw new Error('--customer can be given only once');
+  if (times.length > 1) throw new Error('--before can be given only once');
+  const [customerId] = customers;
+  const [before] = times;
   if (!isCustomerId(customerId)) throw new Error('--customer must be the id of a customer');
   const time = before === undefined ? undefined : parseTime(before);
   if (before !== undefined && !time) throw new Error('--before must be a time such as 2026-01-01T00:00:00Z');
