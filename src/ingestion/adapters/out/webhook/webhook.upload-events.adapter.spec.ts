@@ -131,6 +131,14 @@ describe('WebhookUploadEvents', () => {
     await vi.waitUntil(() => receiver.sockets.size === 0);
   });
 
+  it('counts 200 as delivered if the answer has long headers', async () => {
+    const receiver = await doing((request, response) => {
+      request.resume();
+      response.writeHead(200, { 'x-long': 'x'.repeat(20_000) }).end();
+    });
+    await adapterOf(receiver).deliver(await someUploadEvents(1), NEVER);
+  });
+
   const large = () => anUploadEvent(anUploadDraft().with({ additionalData: 'x'.repeat(20_000_000) }));
   const unread: IncomingMessage[] = [];
   it.each<[string, RequestListener, RegExp, (() => Promise<UploadEvent>)?]>([
@@ -142,7 +150,11 @@ describe('WebhookUploadEvents', () => {
     ['never reads', (request) => { unread.push(request); }, TIMED_OUT, large],
     ['closes the connection', (request) => { request.socket.destroy(); }, /can't be reached/],
     ['resets the connection', (request) => { request.socket.resetAndDestroy(); }, /can't be reached/],
-    ['answers something else than HTTP', (request) => { request.socket.end('SMTP ready\r\n\r\n'); }, /can't be reached/],
+    ['answers something else than HTTP', (request) => { request.socket.end('SMTP ready\r\n\r\n'); }, /answer can't be read/],
+    ['answers 100 before 200', (request, response) => { request.resume(); response.writeContinue(); response.writeHead(200).end(); }, /answer can't be read/],
+    ['answers 101', (request) => { request.socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'); }, /answer can't be read/],
+    ['answers with two lengths', (request) => { request.socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'); }, /answer can't be read/],
+    ['answers with huge headers', (request, response) => { request.resume(); response.writeHead(200, { 'x-long': 'x'.repeat(70_000) }).end(); }, /answer can't be read/],
     ['answers 500', (request, response) => { request.resume(); response.writeHead(500).end('no'); }, /answered 500/],
     ['answers 400', (request, response) => { request.resume(); response.writeHead(400).end(); }, /answered 400/],
     ['answers 410', (request, response) => { request.resume(); response.writeHead(410).end(); }, /answered 410/],

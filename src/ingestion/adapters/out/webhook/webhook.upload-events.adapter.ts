@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { OnApplicationShutdown } from '@nestjs/common';
-import { Agent, type Dispatcher, request } from 'undici';
+import { Agent, type Dispatcher, errors, request } from 'undici';
 import { DeliveryError, type UploadEvent, UploadEvents } from '../../../application/ports/upload-events.port.js';
 import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
+/** The longest headers of an answer that are read. */
+const MAX_HEADER_BYTES = 64 * 1024;
 /** The longest answer that is read. After a longer one, the connection is closed and not used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
 /** Idle connections are kept for less time than by most servers, so that none is closed just before its use. */
@@ -44,6 +46,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     };
     this.agent = new Agent({
       connections: 1,
+      maxHeaderSize: MAX_HEADER_BYTES,
       connect: { timeout: this.timeoutMs },
       keepAliveTimeout: KEPT_ALIVE_MS,
       keepAliveMaxTimeout: KEPT_ALIVE_MS,
@@ -78,7 +81,8 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
       return answer;
     } catch (cause) {
       signal.throwIfAborted();
-      throw new DeliveryError(exchange.signal.aborted ? `The webhook didn't answer within ${this.timeoutMs} ms.` : "The webhook can't be reached.", { cause });
+      if (exchange.signal.aborted) throw new DeliveryError(`The webhook didn't answer within ${this.timeoutMs} ms.`, { cause });
+      throw new DeliveryError(isUnreadable(cause) ? "The webhook's answer can't be read." : "The webhook can't be reached.", { cause });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', end);
@@ -95,6 +99,12 @@ async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal):
   // Without a listener, an error of the body would end the process. `dump` adds none if the signal has aborted.
   body.on('error', () => undefined);
   await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
+}
+
+/** Whether undici refused an answer: its headers are too long, it isn't HTTP, or it begins with `100 Continue`. */
+function isUnreadable(error: unknown): boolean {
+  if (error instanceof errors.SocketError) return error.message === 'bad response' || error.message === 'bad upgrade';
+  return error instanceof errors.HeadersOverflowError || error instanceof errors.HTTPParserError || error instanceof errors.ResponseContentLengthMismatchError;
 }
 
 function webhookId(events: readonly UploadEvent[]): string {
