@@ -15,6 +15,7 @@ const NEVER = new AbortController().signal;
 const receivers: WebhookReceiver[] = [];
 const adapters: WebhookUploadEvents[] = [];
 afterEach(async () => {
+  vi.unstubAllEnvs();
   for (const adapter of adapters.splice(0)) await adapter.onApplicationShutdown();
   for (const receiver of receivers.splice(0)) await receiver.close();
 });
@@ -31,6 +32,14 @@ function adapterOf({ url }: { readonly url: string }, secrets: readonly Buffer[]
   const adapter = new WebhookUploadEvents({ url, secrets, timeoutMs });
   adapters.push(adapter);
   return adapter;
+}
+
+/** A time from now in the two obsolete forms of a date (RFC 9110, 5.6.7). */
+function obsoleteDates(ms: number): { readonly rfc850: string; readonly asctime: string } {
+  const date = new Date(Date.now() + ms);
+  const [weekday = '', day = '', month = '', year = '', time = ''] = date.toUTCString().split(/,? /);
+  const longWeekday = date.toLocaleDateString('en', { weekday: 'long', timeZone: 'UTC' });
+  return { rfc850: `${longWeekday}, ${day}-${month}-${year.slice(2)} ${time} GMT`, asctime: `${weekday} ${month} ${day.replace(/^0/, ' ')} ${time} ${year}` };
 }
 
 uploadEventsContract('webhook', async () => {
@@ -220,11 +229,16 @@ describe('WebhookUploadEvents', () => {
     [503, '0', 0, 0],
     [503, new Date(Date.now() + 100_000).toUTCString(), 60, 100],
     [429, new Date(Date.now() - 100_000).toUTCString(), 0, 0],
+    [503, obsoleteDates(100_000).rfc850, 60, 100],
+    [503, obsoleteDates(-100_000).rfc850, 0, 0],
+    [503, obsoleteDates(100_000).asctime, 60, 100],
+    [503, obsoleteDates(-100_000).asctime, 0, 0],
     [429, 'soon', undefined, undefined],
     [429, '2.5', undefined, undefined],
     [429, 'Soon 5', undefined, undefined],
     [500, '7', undefined, undefined],
   ])('reads Retry-After of %i: %s', async (status, value, least, most) => {
+    vi.stubEnv('TZ', 'America/New_York');
     const receiver = await doing((request, response) => {
       request.resume();
       response.writeHead(status, { 'retry-after': value }).end();

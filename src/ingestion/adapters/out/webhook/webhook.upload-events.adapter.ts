@@ -116,8 +116,9 @@ function webhookId(events: readonly UploadEvent[]): string {
 function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
-  // `Date.parse` takes 2.5 for a date, so a date must begin with its weekday (RFC 9110, 5.6.7).
-  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? value : '') - Date.now()) / 1000;
+  // `Date.parse` takes 2.5 for a date, so a date must begin with its weekday (RFC 9110, 5.6.7). The asctime form names no
+  // zone, so GMT is added. The other forms have it already, and a second one does no harm.
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(/^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? `${value} GMT` : '') - Date.now()) / 1000;
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
 
