@@ -647,7 +647,7 @@ describe('DELETE', () => {
     expect((await ask(`/uploads/${other.id}`)).status).toBe(200);
   });
 
-  it.each(['', 'customer_id=', 'customer_id=a&customer_id=b', 'customer_id=a&before=yesterday', 'customer_id=a&before=', 'customer_id=a&kind=nowcast', 'customer_id=a&to=2025-01-01T00:00:00Z', 'customer_id=a&page_token=x'])('refuses ?%s', async (query) => {
+  it.each(['', 'customer_id=', 'customer_id=a&customer_id=b', 'customer_id=a&before=yesterday', 'customer_id=a&before=', 'customer_id=a&kind=nowcast', 'customer_id=a&from=2025-01-01T00:00:00Z', 'customer_id=a&to=2025-01-01T00:00:00Z', 'customer_id=a&limit=1', 'customer_id=a&page_token=x'])('refuses ?%s', async (query) => {
     await expectError(await ask(`/uploads?${query}`, { method: 'DELETE' }), 400, 'Invalid or missing query parameter.');
   });
 });

@@ -22,14 +22,16 @@ const customer = (description: string, required: boolean): MethodDecorator =>
 interface DocumentedOperation {
   readonly operationId: string;
   readonly summary: string;
+  /** Follows what the description of each operation says. */
+  readonly note?: string;
 }
 
 /** Declares and documents an operation on stored uploads, which needs a token with the given permission. */
-export const StoredUploadsOperation = (permission: ServicePermission, operation: DocumentedOperation): MethodDecorator =>
+export const StoredUploadsOperation = (permission: ServicePermission, { note, ...operation }: DocumentedOperation): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),
     UseGuards(PermissionGuard),
-    ApiOperation({ ...operation, description: `Needs the permission \`${permission}\`, and a \`customer_id\` claim that covers the customer.` }),
+    ApiOperation({ ...operation, description: `Needs the permission \`${permission}\`, and a \`customer_id\` claim that covers the customer.${note === undefined ? '' : ` ${note}`}` }),
     ApiToken(),
   );
 

@@ -105,7 +105,11 @@ export class StoredUploadsController {
 
   @Delete()
   @HttpCode(200)
-  @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
+  @StoredUploadsOperation('delete:uploads', {
+    operationId: 'deleteUploads',
+    summary: 'Remove all uploads of a customer',
+    note: 'The parameters that only the list has (`kind`, `from`, `to`, `limit`, `page_token`) are refused, because ignoring one would remove more than was asked for. A misspelt `before` is ignored like any unknown parameter: look at the list first, with the time as `to`.',
+  })
   @ApiRemovalOfAll()
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const query = parseQuery(request);
