@@ -22,8 +22,9 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
   const [, from, to] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range) ?? [];
   if (from === undefined || to === undefined || (from === '' && to === '')) return undefined;
   if (from === '') {
-    const count = Math.min(Number(to), length);
-    return count === 0 ? 'unsatisfiable' : { first: length - count, last: length - 1 };
+    if (Number(to) === 0) return 'unsatisfiable';
+    // The last bytes of an empty representation are the whole of it.
+    return length === 0 ? undefined : { first: Math.max(0, length - Number(to)), last: length - 1 };
   }
   const first = Number(from);
   if (to !== '' && Number(to) < first) return undefined;

@@ -401,7 +401,11 @@ describe('GET /uploads/<upload_id>/content', () => {
     const empty = await store({ body: '' });
     const answer = await ask(`/uploads/${empty.id}/content`);
     expect({ status: answer.status, length: answer.headers.get('content-length') }).toEqual({ status: 200, length: '0' });
-    await expectError(await ask(`/uploads/${empty.id}/content`, { headers: { Range: 'bytes=0-' } }), 416, 'Range not satisfiable.');
+    for (const range of ['bytes=0-', 'bytes=0-0', 'bytes=-0']) {
+      await expectError(await ask(`/uploads/${empty.id}/content`, { headers: { Range: range } }), 416, 'Range not satisfiable.');
+    }
+    const last = await ask(`/uploads/${empty.id}/content`, { headers: { Range: 'bytes=-5' } });
+    expect({ status: last.status, length: last.headers.get('content-length'), range: last.headers.get('content-range') }).toEqual({ status: 200, length: '0', range: null });
     const json = await store({ type: 'application/json', body: '{}' });
     await expectError(await ask(`/uploads/${json.id}/content`), 404, 'Not found.');
   });
