@@ -624,7 +624,7 @@ describe('DELETE', () => {
       const files = await service.files('');
       const found = await Promise.all(files.map(async (path) => [path, await readFile(path)] as const));
       const isTrace = (path: string, bytes: Buffer): boolean =>
-        [id, customer, 'of Ada'].some((text) => path.includes(text) || bytes.includes(text)) || bytes.includes(Buffer.from(id.replaceAll('-', ''), 'hex'));
+        [id, customer, 'of Ada', 'of-Ada'].some((text) => path.includes(text) || bytes.includes(text)) || bytes.includes(Buffer.from(id.replaceAll('-', ''), 'hex'));
       return found.filter(([path, bytes]) => isTrace(path, bytes)).map(([path]) => path);
     };
     expect(await traces()).not.toEqual([]);
