@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
 import { Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
@@ -70,7 +71,8 @@ export function dispatcher(express: RequestListener, routes: ReadonlyMap<string,
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  server.on('connection', (socket: Socket) => { waiting.addConnection(socket); });
+  // Over TLS, the reading of the inner connection says nothing of what is read of the outer one.
+  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => { waiting.addConnection(socket); });
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {

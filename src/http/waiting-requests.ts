@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 /** A waiting request takes some 6 KB. */
 const MAX_WAITING = 10_000;
 
-/** Reading stops after 5,000 such requests in one turn of the event loop. One read of a connection may bring 3,640. */
+/** Reading stops after 5,000 waiting requests in one turn of the event loop. One read of a connection may bring 3,640. */
 const MAX_PER_TURN = 5_000;
 
-/** What Node starts and stops the reading of a connection with. `reading` says what Node wants. */
+/** Node's internal handle of a connection. `reading` is whether Node wants to read. Stopping the handle doesn't change that. */
 interface Handle {
   readonly reading: boolean;
   readStart(): void;
@@ -18,8 +18,8 @@ type Connection = Socket & { readonly _handle?: Handle | null };
  * Counts the requests of the process that wait because an earlier request of their connection isn't answered yet
  * (pipelining, RFC 9112, section 9.3.2).
  *
- * In one turn of the event loop, Node reads all connections that have sent something. Only then does it let go of those
- * that were lost meanwhile, and of their requests. So the requests of a turn are bounded, too.
+ * In one turn of the event loop, Node reads all connections that have sent something. Lost connections and their requests
+ * are freed only after that. So the requests of a turn are bounded, too.
  */
 export class WaitingRequests {
   private readonly connections = new Set<Connection>();

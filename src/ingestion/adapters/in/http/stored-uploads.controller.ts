@@ -150,7 +150,8 @@ function setContentHeaders(response: ServerResponse, filename: string, { size, t
   response.setHeader('Content-Type', isMediaType(type) ? type : DEFAULT_CONTENT_TYPE);
   response.setHeader('Content-Length', range ? range.last - range.first + 1 : size);
   response.setHeader('Content-Disposition', asAttachment(filename));
-  // Every answer has it, except those of another server that a host passes to the same Express application.
+  // Here, too, because a host may pass requests of another server to this Express application, and that server doesn't
+  // add it.
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('Content-Security-Policy', 'sandbox');
   response.setHeader('Accept-Ranges', 'bytes');

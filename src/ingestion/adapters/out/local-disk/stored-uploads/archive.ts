@@ -56,11 +56,15 @@ interface RemovedBatch {
  */
 export class Archive {
   private readonly search: UploadSearch;
-  /** Runs one removal at a time, because each rewrites segments (files of index lines). */
+  /**
+   * Runs one turn of a removal at a time, because each rewrites segments (files of index lines). A removal of all
+   * selected uploads has a turn for each segment.
+   */
   private readonly removing = new OneAtATime();
   /** How many removals may have removed lines so far. Each is counted when it has ended, also if it has failed. */
   private removals = 0;
   private readonly batches = new Map<string, Batch>();
+  private readonly ofAll = new Set<Promise<number>>();
   private readonly ending = new AbortController();
   private readonly emptied: EmptiedSegments;
 
@@ -112,7 +116,13 @@ export class Archive {
     return removed.delete(uploadId) || isCompleted(resumed, uploadId, mayAccess);
   }
 
-  async removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
+  removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
+    const removal = this.removeSegmentBySegment(filter, options);
+    this.ofAll.add(removal);
+    return removal.finally(() => this.ofAll.delete(removal));
+  }
+
+  private async removeSegmentBySegment(filter: UploadFilter, options: RemovalOptions): Promise<number> {
     const { dryRun = false, onProgress = () => undefined, signal } = options;
     const removal = await this.inTurn(() => {
       signal?.throwIfAborted();
@@ -140,7 +150,8 @@ export class Archive {
     // If a removal has failed again, only its error shows that files may be left: their lines may be gone.
     for (const { list, error } of removal.resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
     if (errors.length > 0) throw errors[0];
-    if (!dryRun) await this.inTurn(() => this.removeEmptyDirectoriesOf(filter));
+    // Also if the store is being closed, because the uploads are gone.
+    if (!dryRun) await this.removing.run(() => this.removeEmptyDirectoriesOf(filter));
     return uploads;
   }
 
@@ -170,10 +181,10 @@ export class Archive {
     return this.removeUploads(path, selectedGroups(this.store, path, filter));
   }
 
-  /** Stops a removal in progress before its next segment, and waits until it has ended. */
+  /** Stops removals in progress before their next segment, and waits until they have ended. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
-    await Promise.all([this.emptied.close(), this.removing.run(() => Promise.resolve())]);
+    await Promise.all([this.emptied.close(), this.removing.run(() => Promise.resolve()), Promise.allSettled(this.ofAll)]);
   }
 
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {

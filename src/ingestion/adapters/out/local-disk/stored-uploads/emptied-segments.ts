@@ -30,7 +30,7 @@ export async function markEmptied({ markers }: StoreDirectory, segment: string):
 /**
  * Removes the segments that were emptied at least ten minutes ago, their directories if these are empty, and their
  * markers. If that fails for one, logs a warning and leaves its marker for a later call. There must be only one call at
- * a time, and no removal of uploads meanwhile.
+ * a time, and no turn of a removal of uploads meanwhile.
  *
  * @param names the names of the markers in `pending/`.
  * @param signal ends the work before the next segment.
@@ -64,7 +64,7 @@ async function remove(store: StoreDirectory, marker: string, segment: string): P
 export class EmptiedSegments {
   private readonly job = new PeriodicJob(() => this.run(), () => KEPT_MS);
 
-  /** @param inTurn calls `work` when no removal of uploads is running. */
+  /** @param inTurn calls `work` when no turn of a removal of uploads is running. */
   constructor(
     private readonly store: StoreDirectory,
     private readonly inTurn: (work: () => Promise<void>) => Promise<void>,

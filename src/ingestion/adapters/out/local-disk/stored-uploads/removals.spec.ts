@@ -6,6 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
@@ -140,7 +141,10 @@ it('lets the removal of one upload have its turn between two segments of a custo
   const search = disk.holdNext('file.close');
   const one = remove(uploadId).then((isRemoved) => ({ isRemoved, segments: segments.length }));
   await search.reached;
+  const turns = vi.spyOn(OneAtATime.prototype, 'run');
   search.release();
+  await vi.waitFor(() => { expect(turns).toHaveBeenCalled(); });
+  turns.mockRestore();
   first.release();
   expect(await one).toEqual({ isRemoved: true, segments: 1 });
   expect(await all).toBe(3);

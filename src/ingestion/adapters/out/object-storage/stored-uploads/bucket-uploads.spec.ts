@@ -78,6 +78,9 @@ async function listed(bucket: InMemoryBucket, filter: UploadFilter, limit: numbe
 
 /** A bucket whose listings take a request for each 1,000 objects or directories, as those of a real store do. */
 class PagedBucket extends InMemoryBucket {
+  /** How many keys and directories were listed. */
+  namesListed = 0;
+
   override list(prefix: string): AsyncGenerator<ListedObject> {
     return this.inPages(prefix, super.list(prefix));
   }
@@ -96,6 +99,7 @@ class PagedBucket extends InMemoryBucket {
     for await (const each of listed) {
       if (count > 0 && count % 1_000 === 0) await this.before('list', prefix);
       count += 1;
+      this.namesListed += 1;
       yield each;
     }
   }
@@ -355,6 +359,23 @@ describe('a day of any number of uploads', () => {
       expect(countByPrefix.listings).toBeLessThanOrEqual(160);
     },
   );
+});
+
+it('of a busy time before a quiet one, only a part is listed for a page', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 50 * HOUR_MS });
+  const bucket = new PagedBucket();
+  bucket.aheadMs = -26 * HOUR_MS;
+  const quietMs = 1.2 * HOUR_MS;
+  const end = MIDNIGHT + 24 * HOUR_MS;
+  const quiet = Array.from({ length: 200 }, (_, index) => uploadAt(end - 1 - Math.floor((index * quietMs) / 200)));
+  const busy = Array.from({ length: 15_000 }, (_, index) => uploadAt(end - quietMs - index * 50));
+  const uploads = [...quiet, ...busy].sort((one, other) => comparePositions(other, one));
+  for (const upload of uploads) await own(bucket, upload);
+  bucket.aheadMs = 0;
+  expect(idsOf((await new BucketUploads(bucket).list({}, 300)).uploads)).toEqual(idsOf(uploads.slice(0, 300)));
+  expect(bucket.namesListed).toBeLessThan(12_000);
+  expect(idsOf(await listed(bucket, {}, 1_000))).toEqual(idsOf(uploads));
+  vi.useRealTimers();
 });
 
 describe('uploads that waited for the store at the same time', () => {

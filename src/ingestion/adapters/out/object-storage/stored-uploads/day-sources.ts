@@ -14,6 +14,8 @@ import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
  */
 const FIRST_WINDOWS_MS = [16, 128, 1_024, 8_192].map((count) => count * FINEST_MS);
 const MAX_WINDOW_MS = Math.max(...FIRST_WINDOWS_MS);
+/** A window of more segments is listed again in parts: a quiet time says nothing of the time before it. */
+const MAX_OBJECTS = 4 * PAGE_OBJECTS;
 
 /** A span of the times in names of segments, in milliseconds since 1970. */
 interface Window {
@@ -110,8 +112,8 @@ export class DaySources {
 
   /**
    * The segments of a day with names of times before `end`. Lists one window for each length, all at once: the first
-   * ends at `end`, each other one where the one before begins. A window after the first that has more than a page is
-   * left for later, in shorter windows.
+   * ends at `end`, each other one where the one before begins. A window with too many segments is left for later, in
+   * shorter windows.
    */
   private windows(day: Day, prefix: string, end: number, spans: readonly number[]): ListedWindows {
     const tolerance = toleranceOf(day, prefix);
@@ -122,9 +124,10 @@ export class DaySources {
       read: async () => {
         const moving = this.moving.get(day);
         if (moving) moving.listings += 1;
-        const listed = await Promise.all(this.spread(end, spans, earliest).map((window, index) => this.list(day, prefix, window, index > 0)));
+        const listed = await Promise.all(this.spread(end, spans, earliest).map((window, index) => this.list(day, prefix, window, index > 0 ? PAGE_OBJECTS : MAX_OBJECTS)));
         if (moving && --moving.listings === 0) moving.later = this.later(day);
         const long = listed.findIndex(({ segments }) => !segments);
+        if (long === 0) return [this.windows(day, prefix, end, [shorterSpan(spans)])];
         const whole = long < 0 ? listed : listed.slice(0, long);
         const { begin = end, span = FINEST_MS, segments: last = [] } = whole.at(-1) ?? {};
         const rest = begin <= earliest ? [] : [this.windows(day, prefix, begin, [nextSpan(span, last.length)])];
@@ -149,13 +152,14 @@ export class DaySources {
     return windows;
   }
 
-  /** @param isShort whether only a page is listed. `segments` is then undefined if the window has more. */
-  private async list(day: Day, prefix: string, window: Window, isShort: boolean): Promise<Window & { segments?: ListedObject[] }> {
+  /** @param limit if the window has so many segments, `segments` is undefined, unless the window is the shortest. */
+  private async list(day: Day, prefix: string, window: Window, limit: number): Promise<Window & { segments?: ListedObject[] }> {
     const { begin, end, span } = window;
     // Nothing has a later time yet, so a wide end changes only how many requests a store takes that lists by prefix.
     const listedEnd = end > this.bucket.storeTime ? wideEnd(end) : Math.ceil(end / stepOf(span)) * stepOf(span);
-    const segments = await listNamed(this.bucket, prefix, begin, listedEnd, isShort ? PAGE_OBJECTS : Infinity);
-    if (isShort && segments.length >= PAGE_OBJECTS) return window;
+    const isShortest = span === FINEST_MS;
+    const segments = await listNamed(this.bucket, prefix, begin, listedEnd, isShortest ? Infinity : limit);
+    if (!isShortest && segments.length >= limit) return window;
     const isWithin = ({ key, size }: ListedObject): boolean => {
       const { origin, time } = parseName(day, key);
       return size > 0 && origin === 'original' && time >= begin && time < end;
@@ -183,6 +187,8 @@ export class DaySources {
 const toleranceOf = (day: Day, prefix: string): number => (prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS);
 
 const stepOf = (span: number): number => span / 8;
+
+const shorterSpan = ([span = FINEST_MS]: readonly number[]): number => Math.max(FINEST_MS, span / 16);
 
 /** The length of the window after one with `count` segments that probably takes one request. */
 function nextSpan(span: number, count: number): number {
