@@ -172,6 +172,15 @@ export function newKeys(): (key: string) => boolean {
   };
 }
 
+/**
+ * Returns a function that is true for each directory the first time: a store may list one again on its next page, in any
+ * order. Holds all of them, unlike `newKeys`.
+ */
+export function newDirectories(): (directory: string) => boolean {
+  const listed = new Set<string>();
+  return (directory) => listed.size < listed.add(directory).size;
+}
+
 /** `upload` created nothing, because an object with the same key exists. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {

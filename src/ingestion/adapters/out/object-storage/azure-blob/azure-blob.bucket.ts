@@ -5,7 +5,7 @@ import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@az
 import { eachOf } from '../../../../../common/each-of.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
-import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newDirectories, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { wholeBody } from '../whole-body.js';
@@ -141,12 +141,9 @@ export class AzureBlobBucket extends Bucket {
     const pages = this.pages((abortSignal) =>
       this.container.listBlobsByHierarchy('/', { prefix: this.prefix + prefix, abortSignal }),
     );
-    const listed = new Set<string>();
+    const isNew = newDirectories();
     for await (const { segment } of pages) {
-      for (const { name } of segment.blobPrefixes ?? []) {
-        if (!listed.has(name)) yield name.slice(this.prefix.length);
-        listed.add(name);
-      }
+      for (const { name } of segment.blobPrefixes ?? []) if (isNew(name)) yield name.slice(this.prefix.length);
     }
   }
 

@@ -11,7 +11,7 @@ import {
   PutObjectCommand,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, type ReadObject, significantOffset } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newDirectories, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { wholeBody } from '../whole-body.js';
 import { ConditionalWrite } from './conditional-write.js';
@@ -127,12 +127,9 @@ export class S3Bucket extends Bucket {
   }
 
   override async *listDirectories(prefix: string): AsyncGenerator<string> {
-    const listed = new Set<string>();
+    const isNew = newDirectories();
     for await (const page of this.pages(prefix, { Delimiter: '/' })) {
-      for (const { Prefix = '' } of page.CommonPrefixes ?? []) {
-        if (!listed.has(Prefix)) yield Prefix.slice(this.connection.prefix.length);
-        listed.add(Prefix);
-      }
+      for (const { Prefix = '' } of page.CommonPrefixes ?? []) if (isNew(Prefix)) yield Prefix.slice(this.connection.prefix.length);
     }
   }
 
