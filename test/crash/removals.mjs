@@ -135,12 +135,17 @@ function neverDelivered(ledger, receiver, lines) {
   return undelivered.map((id) => `${id} was never delivered`);
 }
 
+/**
+ * Waits until the service has delivered all events, and knows it. An event that the webhook has accepted stays in the
+ * outbox until its answer has arrived, and so does one that a kill has kept from being confirmed.
+ */
 async function untilDelivered(ledger, receiver, directory, progress, withinMs) {
   const began = performance.now();
   for (;;) {
     const undelivered = neverDelivered(ledger, receiver, await idsIn(directory)).length;
-    if (undelivered === 0 || performance.now() - began > withinMs) return;
-    progress.show(`removals: ${undelivered} to be delivered`);
+    const unconfirmed = (await eventsLeft(directory)).length;
+    if (undelivered + unconfirmed === 0 || performance.now() - began > withinMs) return;
+    progress.show(`removals: ${undelivered} to be delivered, ${unconfirmed} files of removed uploads to be confirmed`);
     await delay(PAUSE_AT_END_MS);
   }
 }
