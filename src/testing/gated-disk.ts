@@ -1,6 +1,6 @@
 import type { DataDirectoryLock } from '../common/data-directory/data-directory-lock.js';
 import type { FileIdentity } from '../common/data-directory/file-identity.js';
-import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters/out/local-disk/disk.js';
+import { type DirectoryOrigin, Disk, type DiskFile, type DiskSpace } from '../ingestion/adapters/out/local-disk/disk.js';
 import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
@@ -10,14 +10,16 @@ export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclu
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow` and
- * `assertDirectory`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
+ * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow`,
+ * `assertDirectory` and `spaceAt`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
  * that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`. A write of
  * blocks is one.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();
   bytesRead = 0;
+  /** The space of all volumes; undefined: that of the disk. */
+  space: DiskSpace | undefined;
   private readonly held = new Set<() => unknown>();
   private readonly inFlight = new Set<Promise<unknown>>();
   private readonly opened = new Set<{ readonly path: string }>();
@@ -162,6 +164,10 @@ export class GatedDisk extends Disk {
 
   override plainFileSize(path: string): Promise<number | undefined> {
     return this.pass('plainFileSize', path, () => this.disk.plainFileSize(path));
+  }
+
+  override spaceAt(path: string): Promise<DiskSpace> {
+    return this.space ? Promise.resolve(this.space) : this.disk.spaceAt(path);
   }
 
   override openDatabase(path: string): SelfCheckingDatabase {

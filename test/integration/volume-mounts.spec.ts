@@ -97,6 +97,15 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     expect(await lines()).toBe(before + 2);
   });
 
+  it('is filled by uploads: they can be removed, and then it takes uploads again', async () => {
+    for (const body of ['x'.repeat(4 * 1024 * 1024), LARGE, 'bytes']) while ((await upload(body)) === 200);
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
+    const removal = await fetch(`${service.origin}/uploads?customer_id=c`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
+    expect(removal.status).toBe(200);
+    await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
+    expect(await upload()).toBe(200);
+  });
+
   it('has a separate volume for the files of a kind, which is unmounted: nothing is written below it', async () => {
     const kind = '"$DATA_DIR/files/kind=historical"';
     const script = `mkdir -p ${kind} "$DATA_DIR-kept"; mount -t tmpfs tmpfs ${kind}; mount --bind ${kind} "$DATA_DIR-kept"; exec "$0" "$1"`;

@@ -33,6 +33,12 @@ export interface DirectoryOrigin {
   readonly bornAt: bigint;
 }
 
+/** The space of a volume, in bytes. `free` is what a process without special rights may still use. */
+export interface DiskSpace {
+  readonly free: number;
+  readonly size: number;
+}
+
 /**
  * The operations that a store on the local disk needs from a file system. All paths are absolute, but `lock` also
  * accepts a relative one. Unless described otherwise, operations reject with the errors of Node.js (`code`: `ENOENT`,
@@ -82,6 +88,11 @@ export abstract class Disk {
   abstract assertWritable(directory: string): Promise<void>;
   /** The size of a regular file in bytes; undefined if there is none at the path. Links aren't followed. */
   abstract plainFileSize(path: string): Promise<number | undefined>;
+
+  /** The space of the volume that a path is on. Default: endless. */
+  spaceAt(_path: string): Promise<DiskSpace> {
+    return Promise.resolve({ free: Infinity, size: Infinity });
+  }
 
   openDatabase(path: string): SelfCheckingDatabase {
     return SelfCheckingDatabase.open(path);

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { constants, fstatSync } from 'node:fs';
-import { access, type FileHandle, lstat, mkdir, open, opendir, readdir, readlink, realpath, rename, rm, rmdir, symlink, unlink } from 'node:fs/promises';
+import { access, type FileHandle, lstat, mkdir, open, opendir, readdir, readlink, realpath, rename, rm, rmdir, statfs, symlink, unlink } from 'node:fs/promises';
 import { release } from 'node:os';
 import { dirname, sep } from 'node:path';
 import { promisify } from 'node:util';
@@ -8,7 +8,7 @@ import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/da
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
-import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
+import { type DirectoryOrigin, Disk, type DiskFile, type DiskSpace } from './disk.js';
 import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 
@@ -138,6 +138,11 @@ export class NodeDisk extends Disk {
   override async plainFileSize(path: string): Promise<number | undefined> {
     const stats = await unlessAbsent(lstat(path));
     return stats?.isFile() ? stats.size : undefined;
+  }
+
+  override async spaceAt(path: string): Promise<DiskSpace> {
+    const { bavail, blocks, bsize } = await statfs(path);
+    return { free: bavail * bsize, size: blocks * bsize };
   }
 
   override createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {

@@ -88,6 +88,7 @@ export class OpenStore {
       await directory.events.find();
       directory.presence.assertHere();
       await recover(directory);
+      await directory.reserve.watch();
     } catch (error) {
       await directory.idempotency.close().catch(() => undefined);
       lock.release();
@@ -184,7 +185,7 @@ export class OpenStore {
   private async keepLarge(draft: UploadDraft, contentPath: string, head: StreamHead<Uint8Array>): Promise<Upload> {
     try {
       return await this.withStaged(draft.uploadId, async (staged) => {
-        const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));
+        const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head), this.directory.reserve));
         const publication = publicationOf(upload, contentPath, await encodeIndexLine(upload));
         await this.finish(() => publishStaged(this.directory, this.logs[draft.kind], staged, publication));
         return upload;
@@ -223,8 +224,9 @@ export class OpenStore {
 
   private finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
-    const { whyAway: cause } = this.directory.presence;
-    if (cause) throw new ServiceError('storage-failure', 'The store is away.', { cause });
+    const { presence, reserve } = this.directory;
+    const cause: Error | undefined = presence.whyAway ?? reserve.shortage;
+    if (cause) throw new ServiceError('storage-failure', 'The store takes no uploads now.', { cause });
     const running = part();
     this.finishing.add(running);
     return running.then(
@@ -265,6 +267,7 @@ export class OpenStore {
   }
 
   private async finishAll(): Promise<void> {
+    this.directory.reserve.close();
     try {
       await this.archive.close();
       await Promise.allSettled(this.finishing);

@@ -13,6 +13,7 @@ import { NodeDisk } from './node-disk.js';
 vi.resetModules();
 const { BLOCK_BYTES, giveBackBlocks, takeBlocks } = await import('./aligned-blocks.js');
 const { writeStagedFile } = await import('./staged-file.js');
+const { SpaceReserve } = await import('./space-reserve.js');
 
 const MIB = 1024 * 1024;
 /** What is written before the first block. */
@@ -22,6 +23,7 @@ const BYTES = randomBytes(80 * MIB);
 describe('a staged file', () => {
   let directory: string;
   const disk = new NodeDisk();
+  const reserve = new SpaceReserve(disk, []);
   const at = (name: string) => join(directory, name);
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'staged-'));
@@ -31,7 +33,7 @@ describe('a staged file', () => {
   async function write(file: DiskFile, size: number, chunkBytes: number): Promise<void> {
     const bytes = BYTES.subarray(0, size);
     try {
-      const content = await writeStagedFile(file, chunksOf(bytes, chunkBytes));
+      const content = await writeStagedFile(file, chunksOf(bytes, chunkBytes), reserve);
       expect(content).toEqual({ size, sha256: createHash('sha256').update(bytes).digest('hex') });
     } finally {
       await file.close();
@@ -69,7 +71,7 @@ describe('a staged file', () => {
       read += chunk.length;
       return chunk;
     });
-    await expect(writeStagedFile(file, bytes as AsyncIterable<Uint8Array>)).rejects.toThrow('A staged file could not be written.');
+    await expect(writeStagedFile(file, bytes as AsyncIterable<Uint8Array>, reserve)).rejects.toThrow('A staged file could not be written.');
     await file.close();
     expect(read).toBeLessThan(BEGINNING + 4 * BLOCK_BYTES);
     expect(blocksOf(5)).toBe(4);
@@ -90,7 +92,7 @@ describe('a staged file', () => {
     const writing = writeStagedFile(file, (async function* () {
       yield* chunksOf(BYTES.subarray(0, BEGINNING + BLOCK_BYTES + 1), BEGINNING);
       if (how === 'fails') throw new Error('the client hung up');
-    })()).then(() => 'stored', () => 'failed').finally(() => (hasSettled = true));
+    })(), reserve).then(() => 'stored', () => 'failed').finally(() => (hasSettled = true));
     await expect.poll(() => positions).toContain(BEGINNING);
     await turn();
     expect({ blocks: blocksOf(5), positions, hasSettled }).toEqual({ blocks: 3, positions: [0, BEGINNING], hasSettled: false });
@@ -104,7 +106,7 @@ describe('a staged file', () => {
     const gated = new GatedDisk(disk);
     const attempt = async (bytes: AsyncIterable<Uint8Array>) => {
       const file = await gated.create(at('file'));
-      await expect(writeStagedFile(file, bytes)).rejects.toThrow();
+      await expect(writeStagedFile(file, bytes, reserve)).rejects.toThrow();
       await file.close();
       await gated.remove(at('file'));
     };

@@ -5,6 +5,7 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import { BLOCK_BYTES, giveBackBlocks, takeBlocks } from './aligned-blocks.js';
 import type { DiskFile } from './disk.js';
+import type { SpaceReserve } from './space-reserve.js';
 
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
@@ -14,6 +15,8 @@ const MAX_GATHERED_BYTES = 1024 * 1024;
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
+/** Each time a file has grown by this much, its upload ends if there is a shortage of space. */
+const COUNTED_EVERY_BYTES = 1024 * 1024;
 /** Where the blocks of a large file begin, in bytes: a multiple of BLOCK_BYTES. */
 const BLOCKS_FROM = 4 * BLOCK_BYTES;
 
@@ -22,8 +25,8 @@ const BLOCKS_FROM = 4 * BLOCK_BYTES;
  *
  * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is then in flight any more.
  */
-export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
-  const writer = new StagedFileWriter(file);
+export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>, reserve: SpaceReserve): Promise<StoredContent> {
+  const writer = new StagedFileWriter(file, reserve);
   try {
     const content = await readContent(bytes, (chunk) => writer.add(chunk));
     await writer.finish();
@@ -40,8 +43,11 @@ class StagedFileWriter {
   private rest: BlockWriter | undefined;
   private received = 0;
 
-  constructor(private readonly file: DiskFile) {
-    this.growth = new SyncedGrowth(file);
+  constructor(
+    private readonly file: DiskFile,
+    reserve: SpaceReserve,
+  ) {
+    this.growth = new SyncedGrowth(file, reserve);
     this.beginning = new GatheringWriter(file, this.growth);
   }
 
@@ -79,11 +85,20 @@ class StagedFileWriter {
 /** Syncs a file that grows, each time it has grown by SYNC_EVERY_BYTES. */
 class SyncedGrowth {
   private unsynced = 0;
+  private uncounted = 0;
   private syncing: Promise<void> | undefined;
 
-  constructor(private readonly file: DiskFile) {}
+  constructor(
+    private readonly file: DiskFile,
+    private readonly reserve: SpaceReserve,
+  ) {}
 
   async add(bytes: number): Promise<void> {
+    this.uncounted += bytes;
+    if (this.uncounted >= COUNTED_EVERY_BYTES) {
+      this.reserve.written(this.uncounted);
+      this.uncounted = 0;
+    }
     this.unsynced += bytes;
     if (this.unsynced < SYNC_EVERY_BYTES) return;
     this.unsynced = 0;

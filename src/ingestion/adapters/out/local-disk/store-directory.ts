@@ -11,6 +11,7 @@ import { DurableDirectories } from './durable-directories.js';
 import { EventEntries, EVENTS } from './event-outbox/event-entries.js';
 import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
+import { SpaceReserve } from './space-reserve.js';
 import { StorePresence } from './store-presence.js';
 import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
@@ -40,6 +41,7 @@ export class StoreDirectory {
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
   readonly events: EventEntries;
+  readonly reserve: SpaceReserve;
   /** The segments that this process still writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
@@ -62,6 +64,8 @@ export class StoreDirectory {
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
     this.idempotency = new IdempotencyKeys(this);
     this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
+    // A removal only deletes files of uploads, so their volume may be full. Keys are below the root.
+    this.reserve = new SpaceReserve(disk, ['', ...UPLOAD_KINDS.map(linesDirectory), 'staging', 'pending', EVENTS].map((path) => this.at(path)));
   }
 
   at(...path: string[]): string {
