@@ -2,9 +2,9 @@
 // from those of other programs, because the base image may be a stand-in.
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { CACHE } from './cache.mjs';
 import { installNode } from './runtimes.mjs';
@@ -96,6 +96,12 @@ export async function prepareBase() {
   return base;
 }
 
+/** The folder of npm's package. Its global folder depends on the Node that runs, which may have no npm. */
+async function npmFolder() {
+  const { stdout } = await run('sh', ['-c', 'command -v npm']);
+  return dirname(dirname(await realpath(stdout.trim())));
+}
+
 async function makeStandIn(base, major, release) {
   const folder = await mkdtemp(join(tmpdir(), 'load-data-base-'));
   const container = await buildah(['from', 'scratch']);
@@ -106,8 +112,7 @@ async function makeStandIn(base, major, release) {
     const local = join(folder, 'local');
     await mkdir(join(local, 'bin'), { recursive: true });
     await cp(node, join(local, 'bin/node'));
-    const { stdout: modules } = await run('npm', ['root', '--global']);
-    await cp(join(modules.trim(), 'npm'), join(local, 'lib/node_modules/npm'), { recursive: true, dereference: true });
+    await cp(await npmFolder(), join(local, 'lib/node_modules/npm'), { recursive: true, dereference: true });
     await buildah(['add', '--quiet', container, system, '/']);
     await buildah(['copy', '--quiet', container, local, '/usr/local']);
     const script = 'ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm && useradd --uid 1000 --user-group --create-home node';
