@@ -3,6 +3,7 @@ import { openFileStorage } from '../app/file-storage.factory.js';
 import { commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { removalProgress } from './removal-progress.js';
+import { count } from '../common/report-text.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { openDirectory } from '../ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import type { RemovalProgress } from '../ingestion/application/ports/stored-uploads.port.js';
@@ -81,8 +82,8 @@ async function main(): Promise<number> {
     };
     const uploads = await storedUploadsOf(storage).removeAll({ customerId, to }, { dryRun, onProgress });
     progress.end();
-    const verb = dryRun ? 'would be removed' : 'were removed';
-    process.stdout.write(json ? `${JSON.stringify({ customer_id: customerId, uploads, dry_run: dryRun })}\n` : `${uploads} uploads ${verb}.\n`);
+    const verb = dryRun ? 'would be removed' : uploads === 1 ? 'was removed' : 'were removed';
+    process.stdout.write(json ? `${JSON.stringify({ customer_id: customerId, uploads, dry_run: dryRun })}\n` : `${count(uploads, 'upload')} ${verb}.\n`);
     return 0;
   } finally {
     progress.end();

@@ -51,7 +51,7 @@ describe('the progress line', () => {
 describe('the progress of a removal', () => {
   it.each([
     [{ segments: 0, allSegments: 0, uploads: 0 }, '[....................]   0 % 0 uploads'],
-    [{ segments: 1, allSegments: 4, uploads: 7 }, '[#####...............]  25 % 7 uploads'],
+    [{ segments: 1, allSegments: 4, uploads: 1 }, '[#####...............]  25 % 1 upload'],
     [{ segments: 3, allSegments: 3, uploads: 12 }, '[####################] 100 % 12 uploads'],
   ])('is a bar with the number of uploads: %j', (progress, text) => {
     expect(removalProgress(progress)).toBe(text);

@@ -42,7 +42,7 @@ describe('retention', () => {
     expect(keptDays()).toEqual(['2026-01-01']);
     await vi.advanceTimersByTimeAsync(11 * HOUR_MS);
     expect(keptDays()).toEqual([]);
-    const removed = (day: string) => expect.stringContaining(`Removed 1 uploads of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
+    const removed = (day: string) => expect.stringContaining(`Removed 1 upload of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
     expect(log.entries.map(({ text }) => text)).toEqual([removed('2026-01-01'), removed('2026-01-01'), removed('2026-01-02')]);
   });
 

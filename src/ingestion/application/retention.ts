@@ -60,7 +60,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     const { signal } = this.job;
     try {
       const uploads = await storedUploads.removeExpired(new Date(first), { signal });
-      if (uploads > 0) this.logger.log(`Removed ${uploads} uploads of the days before ${first}, because RETENTION_DAYS is ${days}.`);
+      if (uploads > 0) this.logger.log(`Removed ${uploads} ${uploads === 1 ? 'upload' : 'uploads'} of the days before ${first}, because RETENTION_DAYS is ${days}.`);
     } catch (error) {
       if (!signal.aborted) this.logger.warn(`Removing the uploads of the days before ${first} failed; retrying in an hour.`, error);
     }
