@@ -18,7 +18,7 @@ service does so too, for the last week. Both may run at once.
   --date      one day only, in UTC
   --kind      one kind only
   --dry-run   says what would be done, and changes nothing
-  --json      one JSON object a line for each day and finding, and last one with the summary
+  --json      print JSON lines: one per day and finding, then the summary
   --help      this text
 
 Examples:

@@ -19,7 +19,7 @@ then the lines and idempotency keys. If the command is interrupted, run it again
 
   --to        s3 or azure
   --dry-run   counts what would be copied, and changes nothing
-  --json      one JSON object a line for each problem, and last one with the summary
+  --json      print JSON lines: one per problem, then the summary
   --help      this text
 
 Examples:

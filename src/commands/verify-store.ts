@@ -16,7 +16,7 @@ Compares every line of the index with its file, and every file with the index: i
 FILE_STORAGE chose, or in another directory.
 It writes nothing and may run beside the service. Work in progress is reported, but isn't a defect.
 
-  --json   one JSON object a line for each finding, and last one with the summary
+  --json   print JSON lines: one per finding, then the summary
   --help   this text
 
 Examples:

@@ -38,8 +38,8 @@ export function oneOf<const Names extends readonly string[]>(...names: Names) {
 const withoutControls = (text: z.ZodString) => text.regex(/^\P{Cc}*$/u, { error: 'must not contain line breaks or other control characters', abort: true });
 
 /**
- * A schema of text without control characters. A line break at the end, which many a secret of Kubernetes has, would
- * otherwise be noticed only when the text is used.
+ * A schema of text without control characters. A line break at the end, common in Kubernetes secrets, would otherwise
+ * be noticed only when the text is used.
  */
 export const plainText = withoutControls(z.string());
 

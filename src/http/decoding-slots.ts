@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import { FairQueue } from '../common/fair-queue.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** Few slots, because decoding a body takes a thread, and an amount of memory that the body's length doesn't tell. */
+/** Few slots, because decoding a body takes a thread, and memory that can't be predicted from the body's length. */
 const SLOTS = 4;
 /** After two seconds, a slot passes on even if its body isn't decoded yet, so that slow clients don't block others. */
 const MAX_TURN_MS = 2_000;

@@ -32,7 +32,7 @@ interface MembersOfExpress {
   locals?: object;
 }
 
-/** What a handler of Express may pass to `next` to go on without an error. */
+/** Values that an Express handler passes to `next` without reporting an error. */
 const NO_ERRORS: ReadonlySet<unknown> = new Set([undefined, null, 'route', 'router']);
 
 /**
@@ -71,7 +71,7 @@ export function dispatcher(express: RequestListener, routes: ReadonlyMap<string,
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  // Over TLS, the reading of the inner connection says nothing of what is read of the outer one.
+  // Over TLS, adds the TLS connection: `reading` of the TCP connection below it doesn't say whether it is read.
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => { waiting.addConnection(socket); });
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
@@ -100,7 +100,7 @@ function receiver(server: Server): Receive {
       return;
     }
     exchange.onTurn = () => { handle(request, response); };
-    // The time limit for a request's head serves for the reading of an answer, too.
+    // `headersTimeout` also limits how long an answer may go unread.
     waitForTurn(exchange, exchange.waitsFor, server.headersTimeout);
   };
 }

@@ -64,7 +64,7 @@ describe('the log', () => {
     expect(logged((logger) => { logger[method]('text', 'Context'); })).toMatchObject([{ level, msg: 'text', context: 'Context' }]);
   });
 
-  it('with LOG_SAMPLE has one in so many lines of successful requests, and all others', () => {
+  it('with LOG_SAMPLE logs one in this many successful requests, and all other lines', () => {
     const write = (logger: PinoLoggerService): void => {
       for (let requestId = 0; requestId < 6; requestId++) {
         logger.log({ msg: 'request', requestId, status: 200 });

@@ -11,8 +11,8 @@ interface Client {
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
- * Counts the requests of each client in a sliding window, with one number per second. A request counts for the length
- * of the window, less up to a second.
+ * Counts the requests of each client in a sliding window, with one number per second. A request is counted for the
+ * window's length, or up to a second less.
  *
  * The storage of @nestjs/throttler isn't used, because at each request it copies the times of all counted requests of
  * the client.

@@ -10,8 +10,8 @@ import { Readiness } from './health/readiness.js';
 const logger = new Logger('Shutdown');
 const SWEEP_INTERVAL_MS = 50;
 /**
- * Unused connections are closed once no request has ended for this long. If they were closed sooner, a request could be
- * lost that a proxy is just sending on one.
+ * Unused connections are closed once no request has ended for this long. Closing them sooner could lose a request that
+ * a proxy is sending.
  */
 const QUIET_MS = 1_000;
 const ACCEPT_TIMEOUT_MS = 1_000;
@@ -90,8 +90,8 @@ async function stopListening(server: Server): Promise<void> {
 }
 
 /**
- * Makes the next answer on each connection the last one there, because a client that never pauses could otherwise keep
- * its connection for ever, and closes unused connections. Resolves when all have ended.
+ * Ends keep-alive: each connection closes after its next answer. Otherwise a client that never pauses could keep its
+ * connection open forever. Closes connections once they are unused. Resolves when all have ended.
  */
 async function endConnections(server: Server, sockets: Set<Socket>): Promise<void> {
   const end = once(server, 'close');

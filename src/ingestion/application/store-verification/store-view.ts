@@ -84,7 +84,7 @@ export interface StoreView {
   /** Whether the next boot after a crash would restore the file of an upload. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Must be called only after the files were listed. Resolves to a function that tells whether the upload of a file
+   * Must be called only after the files were listed. Resolves to a function that returns whether the upload of a file
    * without an index line is in progress or being removed, or a crash left the file for recovery.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;

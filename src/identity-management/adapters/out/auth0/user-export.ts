@@ -58,6 +58,6 @@ function parse(line: string): FoundUser {
   try {
     return FOUND_USER.parse(JSON.parse(line));
   } catch (error) {
-    throw new AnswerUnreadable("A line of Auth0's export has another form.", { cause: error });
+    throw new AnswerUnreadable("A line of Auth0's export isn't in the expected form.", { cause: error });
   }
 }

@@ -19,7 +19,7 @@ export class HealthProbe {
    * @throws ServiceError `storage-failure`, within five seconds.
    */
   async check(): Promise<void> {
-    await this.shared.check().catch(storageFailure('The disk took no probe file.'));
+    await this.shared.check().catch(storageFailure('Writing the probe file failed.'));
   }
 
   private async probe(): Promise<void> {

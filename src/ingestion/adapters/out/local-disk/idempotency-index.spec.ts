@@ -17,7 +17,7 @@ const DATABASE = '2025-06-10.db';
  */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
-describe('a segment is marked as read only in an index that has all of its keys', () => {
+describe('marking a segment as read in the index of keys', () => {
   let base: string;
   let view: DataDirectoryView;
   let disk: GatedDisk;
@@ -62,7 +62,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     await rm(base, { recursive: true });
   });
 
-  it('not while it contains the line of an earlier upload whose key is not known yet', async () => {
+  it('waits while the segment contains the line of an earlier upload whose key is not known yet', async () => {
     // Limits segments to one byte, so that each index line gets its own segment.
     await open(1);
     const held = disk.holdNext('remove');
@@ -78,7 +78,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     expect(await store('other')).toMatchObject({ replayed: true });
   });
 
-  it('not in a database that replaced a damaged one', async () => {
+  it('is left out in a database that replaced a damaged one', async () => {
     await open(1);
     const openDatabase = vi.spyOn(disk, 'openDatabase');
     let refuse = (): void => undefined;
@@ -103,7 +103,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     for (const key of late) expect(await store(key)).toMatchObject({ replayed: true });
   });
 
-  it('and is listed as open until then, so that its keys are free again when it gets lost in a crash', async () => {
+  it('lists the segment as open until then, so that its keys are free again if a crash loses it', async () => {
     await open(1);
     void storage.store({ ...draft('running'), conclude: () => new Promise(() => undefined) });
     await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });

@@ -6,7 +6,7 @@ import type { SelfCheckingDatabase } from './self-checking-database.js';
 
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** The `requestDigest` of the upload, which tells a repeated request from one with other data. */
+  /** The `requestDigest` of the upload, which distinguishes a repeat from a request with other data. */
   readonly request: string;
   readonly receivedAt: Date;
 }

@@ -182,7 +182,7 @@ describe('LocalDiskFileStorage', () => {
     return { operations: [...operations], draft, path: draft.content?.path ?? '', segment, journal };
   };
 
-  it('acknowledges a small file once, in this order, a journal has its bytes, the file exists and its line is durable', async () => {
+  it('acknowledges a small file only after its journal record, its file and its line, in this order', async () => {
     const { operations, path, segment, journal } = await operationsFor('bytes');
     expect(operations).toEqual([
       `file.write ${journal}`,
@@ -197,7 +197,7 @@ describe('LocalDiskFileStorage', () => {
     ]);
   });
 
-  it('acknowledges a large file once, in this order, its bytes, its marker, its name and its line are durable', async () => {
+  it('acknowledges a large file only after its bytes, its marker, its name and its line are durable, in this order', async () => {
     const { operations, draft, path, segment } = await operationsFor(LARGE);
     expect(operations).toEqual([
       `create staging/${draft.uploadId}`,
@@ -744,7 +744,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await storedUploads.remove(uploadId, isTheirs)).toBe(false);
   });
 
-  it('does not take uploads for removed while their lines are away', async () => {
+  it('does not treat uploads as removed while their segments are missing', async () => {
     stopClock();
     await open();
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());

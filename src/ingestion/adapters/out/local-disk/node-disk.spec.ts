@@ -160,7 +160,7 @@ describe('NodeDisk', () => {
   });
 });
 
-/** Whether this process has a file open with these flags, as Linux tells it. */
+/** Whether this process has a file open with these flags, according to Linux. */
 function isOpenWith(flags: number, path: string): boolean {
   return readdirSync('/proc/self/fd').some((fd) => {
     try {

@@ -103,9 +103,9 @@ export class Segment {
   }
 
   /**
-   * Closes the segment, or leaves it to the next boot to cut off what a failed append left.
+   * Closes the segment, or marks it so that the next boot cuts off the leftovers of a failed append.
    *
-   * @returns false if neither works: what was left may then still be there after the next boot.
+   * @returns false if neither works: the leftovers may then survive the next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;

@@ -22,7 +22,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
   }
 
   override hasBegun(): Promise<boolean> {
-    return this.withStore((store) => Promise.resolve(store.recordsEvents)).catch(storageFailure('The outbox could not be looked for.'));
+    return this.withStore((store) => Promise.resolve(store.recordsEvents)).catch(storageFailure('Checking for the event outbox failed.'));
   }
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {

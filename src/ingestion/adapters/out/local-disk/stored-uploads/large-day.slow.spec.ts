@@ -75,7 +75,7 @@ it('finds an upload in a day with many without reading more than a part of a seg
   }
 });
 
-it('finds out that nobody has an id without reading more than a part of some segments, once each was read', async () => {
+it('reports an unknown id without reading more than a part of some segments, once each segment was read', async () => {
   const missing = [10, 40_000, 79_000].map((index) => uuidAt(uploads[index]?.receivedAt ?? new Date()));
   for (const id of missing) expect(await storage.storedUploads.find(id)).toBeUndefined();
   for (const id of missing) {

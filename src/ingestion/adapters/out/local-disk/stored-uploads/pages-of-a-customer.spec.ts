@@ -9,7 +9,7 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
 const BEGIN = Date.parse('2026-03-10');
-/** So many that the lines of one kind are longer than several reads, and few enough for one page to read them all. */
+/** Enough that the lines of one kind take several reads, and few enough for one page to read them all. */
 const UPLOADS = 40_000;
 /** The customer of each hundredth upload. A prime number beside two kinds, so that both have uploads of the customer. */
 const RARE = { customerId: 'customer-22', every: 101 };

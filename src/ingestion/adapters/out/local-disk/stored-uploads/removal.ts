@@ -29,7 +29,7 @@ export const UPLOADS_PER_GROUP = 1_000;
 /** Uploads in groups of at most UPLOADS_PER_GROUP. A segment may have too many to hold all of them in memory. */
 export type UploadGroups = AsyncIterable<readonly RemovedUpload[]> | Iterable<readonly RemovedUpload[]>;
 
-/** What is held in memory of a removal's uploads. The rest is only in the list in `pending/`. */
+/** The part of a removal's uploads that is kept in memory. The rest is only in the list in `pending/`. */
 class Removal {
   count = 0;
   readonly ids = new Set<string>();

@@ -129,8 +129,8 @@ export class SegmentReader {
   /**
    * Reads the first lines that begin at `position` or after it. Resolves to an empty list if there are none.
    *
-   * @param chunkBytes how many bytes to read at first; more, if no line ends in them.
-   * @param mostBytes if no line ends in so many bytes, resolves to an empty list.
+   * @param chunkBytes how many bytes to read first; more, if no line ends within them.
+   * @param mostBytes if no line ends within this many bytes, resolves to an empty list.
    */
   async linesFrom(position: number, chunkBytes: number, mostBytes: number): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);

@@ -64,7 +64,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   override hasBegun(): Promise<boolean> {
-    return new OutboxPresence(this.bucket).isBegun().catch(storageFailure('The event outbox could not be looked for.'));
+    return new OutboxPresence(this.bucket).isBegun().catch(storageFailure('Checking for the event outbox failed.'));
   }
 
   override next(limit: number): Promise<OutboxBatch | undefined> {

@@ -27,7 +27,7 @@ import { parseUploadMarker } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** So many segments are read ahead, because each answer of the store takes time. */
+/** How many segments are read at once, to hide the store's latency. */
 const SEGMENTS_AT_ONCE = 8;
 const MAX_WHOLE_BYTES = 1024 * 1024;
 /** An object's age, as the store reports it, is assumed to be too high by at most this. */

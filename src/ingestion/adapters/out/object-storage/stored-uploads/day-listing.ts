@@ -57,9 +57,9 @@ export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
 /**
- * Notes which segments of a day exist. Resolves to a function that tells whether an upload has created a segment since:
- * its name has a time after the call, by the store's clock, and it wasn't there. Segments of compaction, which may have
- * older lines, don't count as created by an upload.
+ * Notes which segments of a day exist. Resolves to a function that returns whether an upload has created a segment
+ * since: its name has a time after the call, by the store's clock, and it wasn't there. Segments of compaction, which
+ * may have older lines, don't count as created by an upload.
  */
 export async function laterSegments(bucket: Bucket, day: Day): Promise<(key: string) => boolean> {
   const { storeTime } = bucket;
