@@ -194,9 +194,9 @@ class Tenant {
 
   /**
    * Compares the tenant with `made`, the ids of users and roles whose creation the service acknowledged. `lost`: the
-   * number of acknowledged ones that are missing or lack the permissions. `doubled`: the number of ids acknowledged
-   * twice, and of unacknowledged users and roles that are still there a minute later, when the services should have
-   * removed them.
+   * number of acknowledged ones that are missing or don't have the permissions. `doubled`: the number of ids
+   * acknowledged twice, and of unacknowledged users and roles that are still there a minute later, when the services
+   * should have removed them.
    */
   async #compared(made, before) {
     const end = performance.now() + REMOVED_WITHIN_SECONDS * 1_000;

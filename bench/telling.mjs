@@ -75,7 +75,7 @@ async function measureBacklog(services) {
 
 /**
  * Compares the rate of small uploads to a service that delivers their events to a webhook with the rate of small
- * uploads to a service without a webhook. Each round starts both services anew, because one process may be faster than
+ * uploads to a service without a webhook. Each round restarts both services, because one process may be faster than
  * another of the same program, and each has two turns: the one without a webhook has the first and the last.
  */
 async function measureUploads(services) {

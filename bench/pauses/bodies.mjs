@@ -10,7 +10,7 @@ const MAX_JSON_BYTES = 10_485_760;
  * @property {number} [chunkBytes] the length of the chunks in which the body is sent; undefined if it has a
  *   Content-Length
  * @property {() => { headers: Record<string, string>, body: Buffer, stored?: { additionalData: string | null, file:
- *   Buffer | null } }} make makes the body, which takes a moment, and what the service stores of it
+ *   Buffer | null } }} make makes the body, which takes some time, and what the service stores of it
  */
 
 const filled = (begin, text, end) =>

@@ -12,7 +12,7 @@ const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idem
 
 /**
  * An idle connection is kept longer than load balancers usually keep one (60 s). Otherwise a load balancer could send a
- * request on a connection that the service is just closing.
+ * request on a connection that the service is closing.
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 

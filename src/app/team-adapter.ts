@@ -110,7 +110,8 @@ function importable(specifier: string): string {
 /**
  * Creates the adapter of a team's module that `loadAdapter` has imported.
  *
- * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`; then closing it has begun.
+ * @throws EnvironmentError when the adapter can't be created, or one of `methods` is missing; then closing it has
+ *   begun.
  */
 export async function createAdapter<Port extends object>(
   module: AdapterModule,

@@ -20,7 +20,8 @@ export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined
 /**
  * Checks a further permission, after `PermissionGuard`.
  *
- * @throws ServiceError `unauthorized` when the token lacks the permission, or the guard hasn't admitted the request.
+ * @throws ServiceError `unauthorized` when the token doesn't have the permission, or the guard hasn't admitted the
+ *   request.
  */
 export function assertPermission(request: IncomingMessage, permission: Permission): void {
   if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
@@ -52,8 +53,8 @@ export class PermissionGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws ServiceError as `AccessTokenVerifier.verify`; `unauthorized` also when the token lacks the permission, or
-   * the operation has no `@RequirePermission`.
+   * @throws ServiceError as `AccessTokenVerifier.verify`; `unauthorized` also when the token doesn't have the
+   * permission, or the operation has no `@RequirePermission`.
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const permission = this.reflector.getAllAndOverride(RequirePermission, [context.getHandler(), context.getClass()]) as

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
-/** The commands, by name. `run` imports a module that runs the command; by then, `process.argv` lacks the name. */
+/**
+ * The commands, by name. `run` imports a module that runs the command; by then, the name is no longer in
+ * `process.argv`.
+ */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },
   token: { summary: 'prints an access token of the embedded identity provider', run: () => import('./token.js') },

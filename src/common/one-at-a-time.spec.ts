@@ -17,7 +17,7 @@ function job(name: string, events: string[]) {
   return { run, end, fail };
 }
 
-it('starts a job only after the call, also if there is no other', async () => {
+it('starts a job only after the call, even if there is no other', async () => {
   const events: string[] = [];
   void new OneAtATime().run(job('a', events).run);
   expect(events).toEqual([]);

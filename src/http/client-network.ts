@@ -6,8 +6,8 @@ const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;
 const MAX_LENGTH = 64;
 
 /**
- * The network by which limits identify a client: its IPv4 address, also if that is mapped to IPv6 (`::ffff:192.0.2.1`),
- * or the /64 prefix of its IPv6 address, because one host may use the whole /64 (RFC 4291, section 2.5.4).
+ * The network by which limits identify a client: its IPv4 address, even if that is mapped to IPv6 (`::ffff:192.0.2.1`),
+ * or the /64 prefix of its IPv6 address. One host may use a whole /64 (RFC 4291, section 2.5.4).
  *
  * @param address as reported by the connection or a trusted proxy. Of text that isn't an address, at most 64 characters
  * are returned.

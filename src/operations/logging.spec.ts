@@ -24,7 +24,7 @@ describe('the log', () => {
     expect(JSON.stringify(line)).not.toContain('secret');
   });
 
-  it("has a request's customer only if asked, also when another logger copies the entry", () => {
+  it("has a request's customer only if asked, even when another logger copies the entry", () => {
     const entry = new LogEntry({ msg: 'request', status: 200 }, 'household-7');
     const log = (logger: PinoLoggerService): void => { logger.log(entry); };
     expect(logged(log)).toEqual([expect.not.objectContaining({ customerId: 'household-7' })]);

@@ -138,7 +138,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         assertEqual((await takeAll()).sort(), idsOf([...before, ...meanwhile]).sort());
       });
 
-      it(PROMISES.unconfirmed, 'gives the same events until they are confirmed, also after a restart', async () => {
+      it(PROMISES.unconfirmed, 'gives the same events until they are confirmed, even after a restart', async () => {
         await outbox().open();
         const uploads = await storeMany(5);
         const first = await nextOf(outbox(), 3);
@@ -188,7 +188,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
     });
 
     describe('removed uploads', () => {
-      it(PROMISES.removal, 'delivers the removal of an upload that was delivered, also after a restart', async () => {
+      it(PROMISES.removal, 'delivers the removal of an upload that was delivered, even after a restart', async () => {
         await outbox().open();
         const upload = await store(anUploadDraft().with({ kind: 'nowcast', customerId: 'a/b "c" 電' }).file('bytes'));
         await takeUntil(outbox(), (ids) => ids.length > 0);

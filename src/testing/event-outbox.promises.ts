@@ -36,7 +36,7 @@ export const PROMISES = {
   },
   wait: {
     sentence: "Resolves when there may be events that the last call of `next` didn't return,",
-    advice: 'Wake the wait when an upload is stored or removed, also if that was before the call.',
+    advice: 'Wake the wait when an upload is stored or removed, even if that was before the call.',
   },
   aborted: {
     sentence: 'and when the signal aborts.',

@@ -50,7 +50,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         ['with an idempotency key', anUploadDraft().with({ idempotencyKey: 'key-1' })],
         ['from years ago', anUploadDraft().with({ receivedAt: new Date(NOON) })],
       ] as const) {
-        it(PROMISES.found, `returns an upload ${what} as it was stored, also after a restart`, async () => {
+        it(PROMISES.found, `returns an upload ${what} as it was stored, even after a restart`, async () => {
           await store(anUploadDraft());
           const upload = await store(draft);
           await store(anUploadDraft());
@@ -88,7 +88,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
       });
 
       for (const limit of [1, 2, 3, 100] as const) {
-        it(PROMISES.order, `lists all uploads, newest first, in pages of ${limit}, also after a restart`, async () => {
+        it(PROMISES.order, `lists all uploads, newest first, in pages of ${limit}, even after a restart`, async () => {
           const uploads = [
             ...(await storeAt([0, 25, 1, 49, 1, -24])),
             ...(await storeAt([0.5, 1, 26, -25], anUploadDraft().with({ kind: 'nowcast' }).file('bytes'))),
@@ -252,7 +252,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         await assertOnly([]);
       });
 
-      it(PROMISES.key, 'frees the idempotency key, also after a restart', async () => {
+      it(PROMISES.key, 'frees the idempotency key, even after a restart', async () => {
         const keyed = anUploadDraft().with({ idempotencyKey: 'key-1' });
         const first = await store(keyed);
         await uploadsOf(storage).remove(first.uploadId);

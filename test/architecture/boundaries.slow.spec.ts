@@ -86,7 +86,7 @@ describe('the boundary check of npm run lint', () => {
   });
 
   it('fails when a rule matches no file', async () => {
-    // Rooms of one file, which are checked in a moment, without `common` and `operations`.
+    // Rooms of one file, which are checked quickly, without `common` and `operations`.
     const few = join(copy, 'few');
     for (const room of ['app', 'client', 'http']) {
       await mkdir(join(few, room), { recursive: true });

@@ -26,7 +26,9 @@ const NONE: Requests = { PUT: 0, GET: 0, LIST: 0, DELETE: 0 };
 /** The request that S3 gets for each operation; a file is one of one part. */
 const REQUESTS: Partial<Record<keyof Bucket, Request>> = { create: 'PUT', replace: 'PUT', upload: 'PUT', read: 'GET', open: 'GET', list: 'LIST', remove: 'DELETE' };
 
-/** Counts the requests to a bucket that `work` causes, also after it has resolved, without those of the background work. */
+/**
+ * Counts the requests to a bucket that `work` causes, even after it has resolved, without those of the background work.
+ */
 async function requestsOf(work: (storage: ObjectStorageFileStorage) => Promise<unknown>, bucket = new InMemoryBucket()): Promise<Requests> {
   const requests = { ...NONE };
   const counting = new AsyncLocalStorage<true>();

@@ -39,7 +39,7 @@ describe('docs/testing.md: the restarts of replicas', () => {
 
   it('lost nothing, stored nothing twice, and failed only requests that may fail, as docs/versions.md says too', async () => {
     const versions = await readFile('docs/versions.md', 'utf8');
-    expect(versions).toContain('nothing was lost or stored twice, also when replicas were killed. By SIGTERM, requests failed while 1.0.0 stopped:');
+    expect(versions).toContain('nothing was lost or stored twice, even when replicas were killed. By SIGTERM, requests failed while 1.0.0 stopped:');
     for (const [title = '', , , failed = '', notInFlight, ...others] of restarts()) {
       const [, whileNoneStopped = '0'] = /while 1\.0\.0 stopped, (\d+) while no replica did$/.exec(failed) ?? [];
       expect([title, notInFlight, ...others]).toEqual([title, whileNoneStopped, '0', '0']);

@@ -132,7 +132,7 @@ describe('createApp', () => {
     expect(await readdir(data)).toEqual(expect.arrayContaining(['files', 'identity', 'uploads']));
   });
 
-  it('knows its address also if its server listens without Nest, as with supertest', async () => {
+  it('knows its address even if its server listens without Nest, as with supertest', async () => {
     const app = await createApp({ environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EMBEDDED_ADMIN_SECRET: SECRET } });
     apps.push(app);
     await app.init();

@@ -219,7 +219,7 @@ describe('with CORS_ORIGINS', () => {
       ['a part of a file', 206, [...CONTENT, 'content-range'], () => ask('GET', `/uploads/${id}/content`, { Range: 'bytes=1-2' })],
       ['a file that it has', 304, [...ID, 'etag'], () => ask('GET', `/uploads/${id}/content`, { 'If-None-Match': '*' })],
       ['a part behind the end of a file', 416, [...ID, 'content-range'], () => ask('GET', `/uploads/${id}/content`, { Range: 'bytes=99-' })],
-      ['an upload that lacks a parameter', 400, ID, () => ask('POST', UPLOAD.replace('filename', 'x'), {}, 'the file')],
+      ['an upload without a parameter', 400, ID, () => ask('POST', UPLOAD.replace('filename', 'x'), {}, 'the file')],
       ['an upload that is too long', 413, ID, () => ask('POST', UPLOAD, {}, 'x'.repeat(101))],
       ['an upload of another type', 415, ID, () => ask('POST', UPLOAD, { 'Content-Type': 'application/x-www-form-urlencoded' }, 'a=b')],
       ['an upload that nobody has', 404, ID, () => ask('GET', '/uploads/0197f0a0-0000-7000-8000-000000000000')],

@@ -313,7 +313,7 @@ describe('IdentityManagementModule alone', () => {
     ['the provider', { authentication: AuthenticationModule.forRoot({ issuer: 'x', audience: 'y', keySet: { url: 'http://127.0.0.1/' } }) }],
     ['the authentication', { identityProvider: { useClass: InMemoryIdentityProvider } }],
     ['both', {}],
-  ])('reports at start that it lacks %s', (_what, adapters) => {
+  ])('reports at start that %s is missing', (_what, adapters) => {
     const clear = /IdentityManagementModule needs .*identityProvider.*authentication/;
     expect(() => IdentityManagementModule.forRoot(adapters)).toThrow(clear);
     expect(() => IdentityManagementModule.forRootAsync({ ...adapters, useFactory: () => ({}) })).toThrow(clear);

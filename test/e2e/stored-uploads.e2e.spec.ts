@@ -386,7 +386,7 @@ describe('GET /uploads/<upload_id>/content', () => {
     expect((await answer.text()).length).toBe({ 200: BYTES.length, 206: 1, 304: 0 }[status]);
   });
 
-  it('sends a file of many chunks whole, also to a client that stops reading for a while', async () => {
+  it('sends a file of many chunks whole, even to a client that stops reading for a while', async () => {
     const bytes = randomBytes(24 * 1024 * 1024 + 1);
     const { id } = await store({ body: bytes });
     const paused = await ask(`/uploads/${id}/content`);

@@ -176,7 +176,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   });
   afterAll(() => chart.dispose());
 
-  it('passes lint, also with its examples', async () => {
+  it('passes lint, including with its examples', async () => {
     for (const values of [[], ['--values', `${CHART}/examples/embedded.yaml`], ['--values', `${CHART}/examples/distributed.yaml`]]) {
       expect(await runHelm(['lint', '--strict', '--kube-version', '1.34', CHART, ...values])).toContain('1 chart(s) linted, 0 chart(s) failed');
     }
@@ -217,7 +217,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
     expect(await readFile(`${CHART}/Chart.yaml`, 'utf8')).toContain(`\nappVersion: "${version}"\n`);
     expect(servicePod(await render({})).spec.containers[0].image).toBe(`load-data-service:${version}`);
-    // A tag of its own makes a pod template of its own, so that an upgrade replaces the pods.
+    // A new tag changes the pod template, so that an upgrade replaces the pods.
     for (const tag of ['7', '0a1b2c3']) expect(servicePod(await render({ image: { tag } })).spec.containers[0].image).toBe(`load-data-service:${tag}`);
   });
 

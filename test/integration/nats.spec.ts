@@ -86,7 +86,7 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
     await tearDown();
   });
 
-  it('stores an event once for an hour, as the page says, also if the server is restarted meanwhile', async () => {
+  it('stores an event once for an hour, as the page says, even if the server is restarted meanwhile', async () => {
     const { server, events, tearDown } = await setUp();
     const sent = await someUploadEvents(2);
     await events.deliver(sent, new AbortController().signal);

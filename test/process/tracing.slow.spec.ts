@@ -174,7 +174,7 @@ describe('without a receiver of traces', () => {
       expect(service.program.stderr).toBe('');
     }));
 
-  it('the store is closed before the end, also if the receiver never answers', () =>
+  it('the store is closed before the end, even if the receiver never answers', () =>
     withWorkspace(async (workspace) => {
       const sockets: Socket[] = [];
       const silent = createNetServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');

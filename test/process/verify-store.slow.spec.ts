@@ -67,7 +67,7 @@ describe('npm run verify:store, on the store of a service under load,', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
   let load: Load;
-  /** The files that the last test damages, also if it is repeated. */
+  /** The files that the last test damages, even if it is repeated. */
   let files: readonly string[] | undefined;
 
   beforeAll(async () => {

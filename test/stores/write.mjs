@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { withServices } from '../../bench/support/service.mjs';
 import { programOf } from '../replicas/other-version.mjs';
 
-/** The files of a DATA_DIR that aren't checked in: locks, what SQLite makes anew, and secrets. */
+/** The files of a DATA_DIR that aren't checked in: locks, files that SQLite recreates, and secrets. */
 const LEFT_OUT = /(\.lock|-shm|signing-keys\.json|admin-secret)$/;
 const PATHS = { historical: '/ingestHistoricalLoadData/upload_historical', nowcast: '/ingestNowcastLoadData/upload_nowcast' };
 /** The variables of a webhook that nobody listens to, so that no event is delivered. */

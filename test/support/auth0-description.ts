@@ -40,7 +40,7 @@ const DEVIATIONS: Readonly<Record<string, number>> = {
   // The answer has status 200 in recorded traffic with a tenant, and 201 in the description.
   'patch /resource-servers/{id} 200': 201,
 };
-/** Members of a role that the description lacks, seen in recorded traffic of tenants with organization roles. */
+/** Members of a role that aren't in the description, seen in recorded traffic of tenants with organization roles. */
 const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
 /** Refusals that need no description: it lists 404 only for some operations, and 5xx for almost none. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);

@@ -57,7 +57,7 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 }
 
 /**
- * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. False also if the lock file is
+ * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. False even if the lock file is
  * missing, or if this process may not search the directory.
  *
  * @throws DataDirectoryError when the path isn't that of a lock file, or when the file can't be locked; errors of

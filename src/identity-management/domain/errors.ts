@@ -34,7 +34,7 @@ export class ProviderError extends ServiceError {
   }
 }
 
-/** The identity provider lacks something that the service needs, or has a setting that doesn't match the service's. */
+/** Something that the service needs is missing from the identity provider, or a setting doesn't match the service's. */
 export class ProviderMisconfigured extends ProviderError {
   /** @param problems one line for each thing to fix, without secrets. */
   constructor(readonly problems: readonly string[]) {

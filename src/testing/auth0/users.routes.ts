@@ -56,7 +56,7 @@ const USER_CHANGE = z.looseObject({
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
-/** The number of users on a page of a search by default, and at most if the request lacks the parameter `page`. */
+/** The number of users on a page of a search by default, and at most if the request has no parameter `page`. */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
 const MAX_PASSWORD_BYTES = 72;

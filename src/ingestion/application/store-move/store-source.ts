@@ -21,7 +21,7 @@ export interface StoreSource {
    * Opens the file at a path relative to the store's root; undefined if it is missing. A caller that stops early must
    * end the iterator.
    *
-   * @throws an error of the store, also while the file is read.
+   * @throws an error of the store, including while the file is read.
    */
   openContent(path: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 

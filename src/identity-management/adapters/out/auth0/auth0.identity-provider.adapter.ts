@@ -68,7 +68,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // After a check with problems, a new token may be requested: the current one may lack a scope granted since.
+      // After a check with problems, a new token may be requested: the current one may not have a scope granted since.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };

@@ -12,7 +12,7 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
-  /** Whether the check may request a new token, at most once a minute, when the current one lacks a scope. */
+  /** Whether the check may request a new token, at most once a minute, when the current one doesn't have a scope. */
   readonly mayRenewToken: boolean;
 }
 

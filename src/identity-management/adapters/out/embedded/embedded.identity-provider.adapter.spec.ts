@@ -261,7 +261,7 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(create(options.signal)).rejects.toThrow(IdentityRefusal);
   });
 
-  it.each(creations)('removes a %s whose caller gives up during the commit also while it is being closed', async (_, create) => {
+  it.each(creations)('removes a %s whose caller gives up during the commit, even while it is being closed', async (_, create) => {
     const commits = holdCommits();
     const caller = new AbortController();
     const created = create(caller.signal);

@@ -84,7 +84,7 @@ export class IdentityWriter implements Statements {
 /**
  * Runs synchronous work in one transaction that holds the write lock from the start, and waits for that lock.
  *
- * @throws SqliteError, also if the lock is still held after about two seconds; errors of the work.
+ * @throws SqliteError, including when the lock is still held after about two seconds; errors of the work.
  */
 export const immediately = <Result>(database: IdentityDatabase, work: () => Result): Promise<Result> =>
   unlessBusy(() => new IdentityWriter(database).transaction(work));

@@ -103,10 +103,11 @@ const GIVEN = ['username', 'email', 'firstName'];
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // The service acts as an administrator, so Keycloak refuses its new users if they lack an attribute that is required
-  // from administrators.
+  // The service acts as an administrator, so Keycloak refuses its new users if they don't have an attribute that is
+  // required from administrators.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
-  // A requirement for users themselves is no defect, except of the last name, which the service's users often lack.
+  // A requirement for users themselves is no defect, except of the last name, which the service's users often don't
+  // have.
   if (!isFatal && name !== 'lastName') return [];
   return [
     {

@@ -57,7 +57,7 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request. May send it again: with a new token, if the token was refused or lacks a scope; if it is
+   * Sends a request. May send it again: with a new token, if the token was refused or has no such scope; if it is
    * `repeatable` and got no complete answer; and with a rate limiter (`pace`), after a 429.
    *
    * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no

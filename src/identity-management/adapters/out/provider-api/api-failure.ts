@@ -22,7 +22,7 @@ export function toNothingDone(error: unknown): never {
     : new ProviderError(message, { cause: error });
 }
 
-/** The provider has authenticated the service, but refuses the request because the service lacks a right. */
+/** The provider has authenticated the service, but refuses the request because the service doesn't have a right. */
 export class PermissionDenied extends ProviderError {}
 
 /** The token endpoint refuses to issue a token (RFC 6749, section 5.2, or an error of its own). */

@@ -335,7 +335,7 @@ describe('the pace of calls', () => {
     expect(bucket.refused).toBe(2);
   });
 
-  it('pauses after each refusal also when the provider wants a pause of 0 s', async () => {
+  it('pauses after each refusal, even when the provider wants a pause of 0 s', async () => {
     const pace = new CallPace();
     const sentAt: number[] = [];
     const refused: RawAnswer = { status: 429, headers: { 'retry-after': '0' }, text: '' };

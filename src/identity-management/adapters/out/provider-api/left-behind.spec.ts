@@ -99,7 +99,7 @@ it('frees a name immediately, only from its own remnants, and no longer once the
   leftBehind.close();
 });
 
-it('logs each remnant once when it is closed, also those whose removal is in progress, waits, or begins later', async () => {
+it('logs each remnant once when it is closed, including those whose removal is in progress, waits, or begins later', async () => {
   const logged = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
   vi.spyOn(Logger.prototype, 'warn').mockReturnValue();
   const leftBehind = new LeftBehind();

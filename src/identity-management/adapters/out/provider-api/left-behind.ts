@@ -84,7 +84,7 @@ export class LeftBehind {
 
   /**
    * Removes known remnants with the name of a user or role that is about to be created. Otherwise the provider would
-   * refuse a client's repetition of a failed request. Resolves also if the provider doesn't have a remnant (yet).
+   * refuse a client's repetition of a failed request. Resolves even if the provider doesn't have a remnant (yet).
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */

@@ -33,8 +33,8 @@ export class ServiceToken {
   }
 
   /**
-   * Stops using a token that the provider refused, or that may lack a permission granted after it was issued. Returns
-   * whether a newer token may help; if not, the token stays in use.
+   * Stops using a token that the provider refused, or that may not have a permission granted after it was issued.
+   * Returns whether a newer token may help; if not, the token stays in use.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;

@@ -34,8 +34,8 @@ export const isHealthy = ({ problems, warnings }: Findings): boolean => problems
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the members of `wanted` that `present` lacks, with the values to write. A list or object needs only contain
- * the wanted items or members, and keeps its others.
+ * Returns the members of `wanted` that are missing from `present`, with the values to write. A list or object needs
+ * only contain the wanted items or members, and keeps its others.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

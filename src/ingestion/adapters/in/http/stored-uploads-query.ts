@@ -51,7 +51,7 @@ export function readUploadListQuery(raw: RawQuery): UploadListQuery {
 /**
  * Reads the query of a removal (`DELETE /uploads`).
  *
- * @throws ServiceError `invalid-query-parameter`, also for a parameter that belongs only to the list of uploads.
+ * @throws ServiceError `invalid-query-parameter`, including for a parameter that belongs only to the list of uploads.
  */
 export function readUploadRemovalQuery(raw: RawQuery): UploadFilter {
   const { customer_id: customerId, before: to } = readRemoval(raw);

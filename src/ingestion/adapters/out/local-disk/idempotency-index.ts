@@ -265,8 +265,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
-        // If a database was set aside as damaged meanwhile, the new one lacks keys. The segment then isn't listed,
-        // because a listed one wouldn't be read again.
+        // If a database was set aside as damaged meanwhile, keys are missing from the new one. The segment then isn't
+        // listed, because a listed one wouldn't be read again.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;

@@ -150,7 +150,9 @@ export class KeyDatabases {
     return database;
   }
 
-  /** SQLite reports a lack of file descriptors or memory like damage, but the database must not be set aside for it. */
+  /**
+   * SQLite reports a shortage of file descriptors or memory like damage, but the database must not be set aside for it.
+   */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
     if ((await disk.plainFileSize(path)) === undefined) return;

@@ -16,7 +16,7 @@ export interface IndexedUpload {
   readonly request: string;
 }
 
-/** Listed in place of a segment's length while the database may lack keys of some of the segment's lines. */
+/** Listed in place of a segment's length while keys of some of the segment's lines may be missing from the database. */
 export const OPEN = -1;
 
 export interface ListedSegment {

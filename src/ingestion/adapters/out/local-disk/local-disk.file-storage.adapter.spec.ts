@@ -692,7 +692,7 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
-  it('rejects the removal of a customer, also when it is repeated, until no bytes are left', async () => {
+  it('rejects the removal of a customer, even when it is repeated, until no bytes are left', async () => {
     const disk = new GatedDisk();
     await open({ disk });
     const { storedUploads } = storage;

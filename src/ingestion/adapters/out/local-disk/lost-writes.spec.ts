@@ -64,7 +64,7 @@ describe.runIf(process.platform === 'linux')('after the sync of a file system ha
 
   it.each([
     ['although a later sync has succeeded', false],
-    ['also if its own first sync fails', true],
+    ['even if its own first sync fails', true],
   ])('the next boot restores the small file that was lost, %s', async (_, failsAtBoot) => {
     const paths = await leaveTwoJournals();
     // The file system has lost the bytes of the second file.

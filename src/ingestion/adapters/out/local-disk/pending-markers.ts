@@ -90,7 +90,7 @@ export class PendingMarkers {
     return this.disk.remove(this.path(id));
   }
 
-  /** All names in `pending/`, sorted: also those of journals and removal lists. */
+  /** All names in `pending/`, sorted: including those of journals and removal lists. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }

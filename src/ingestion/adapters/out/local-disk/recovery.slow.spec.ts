@@ -264,7 +264,7 @@ describe('recovery', () => {
     expect(await idsOfLines()).toContain(draft.uploadId);
   });
 
-  it('keeps a file whose line is in a segment that was just being created', async () => {
+  it('keeps a file whose line is in a segment that was being created', async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const indexed = keepMarkers()(draft);
     const making = disk.holdNext('createSynchronized');

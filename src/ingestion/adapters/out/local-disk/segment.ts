@@ -124,7 +124,7 @@ export class Segment {
     }
   }
 
-  /** Closes the file, also if `close` has failed. Nothing can be appended or cut off afterwards. */
+  /** Closes the file, even if `close` has failed. Nothing can be appended or cut off afterwards. */
   async closeFile(): Promise<void> {
     if (this.file) await closeQuietly(this.file);
   }

@@ -56,8 +56,8 @@ interface ChainedRecord {
  * before a missing name proves that the name is missing.
  *
  * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for
- * damage, and SqliteError if the disk is full or memory is short. `open` may also throw DamagedDatabaseError for a lack
- * of memory or file descriptors.
+ * damage, and SqliteError if the disk is full or memory is short. `open` may also throw DamagedDatabaseError for a
+ * shortage of memory or file descriptors.
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
@@ -147,7 +147,7 @@ export class SelfCheckingDatabase {
    * the log before the file changes, then the file before the log is emptied, then the empty log. SQLite would do these
    * syncs on the main thread. Write nothing until `checkpoint` resolves.
    *
-   * @throws DamagedDatabaseError, also if a sync fails; SqliteError; an error of the file system.
+   * @throws DamagedDatabaseError, including when a sync fails; SqliteError; an error of the file system.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || this.closing) return;

@@ -465,7 +465,7 @@ describe('a plan', () => {
     expect(await planned()).toEqual([]);
   });
 
-  it('or hold of a crashed process is found until it expires, also on a day with nothing to merge', async () => {
+  it('or hold of a crashed process is found until it expires, even on a day with nothing to merge', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 1);
     const hold = JSON.stringify({ removals: ['crashed'] });

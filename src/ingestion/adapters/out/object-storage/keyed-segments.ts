@@ -54,7 +54,7 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
  * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have
  * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
  *
- * The list ends also if uploads create segments faster than the caller reads them: it leaves out those that were
+ * The list ends even if uploads create segments faster than the caller reads them: it leaves out those that were
  * created after the call, except for some with names of the first five minutes.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {

@@ -89,7 +89,7 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
-  it('delivers up to 256 KiB of lines in one batch, also after a line that is not valid', async () => {
+  it('delivers up to 256 KiB of lines in one batch, even after a line that is not valid', async () => {
     await outbox.open();
     const ids: string[] = [];
     for (const length of [10, 100_000, 10, 40_000, 40_000, 40_000, 50_000]) ids.push(await store(anUploadDraft().with({ additionalData: 'x'.repeat(length) })));

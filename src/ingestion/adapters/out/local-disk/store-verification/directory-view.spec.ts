@@ -451,7 +451,7 @@ describe('an operation in progress', () => {
     expect(read).toMatchObject([{ isTorn: false }, { end: lines.length, isTorn: false }]);
   });
 
-  it('is not a defect: a line that a removal takes away after it was read', async () => {
+  it('is not a defect: a line that was removed after it was read', async () => {
     const others = (): string => Array.from({ length: 20 }, () => `${indexLine({ ...json, uploadId: uuidV7() })}\n`).join('');
     await writeFile(at(segment), `{}\n${others()}${await readFile(at(segment), 'utf8')}${others()}`);
     const kinds = [];

@@ -45,7 +45,7 @@ interface RemovalOfAll {
 }
 
 interface RemovedBatch {
-  /** The ids of the removed uploads. A caller that is told of its upload's removal takes the id out. */
+  /** The ids of the removed uploads. The caller that reports its upload's removal takes the id out. */
   readonly removed: Set<string>;
   readonly resumed: ResumedRemovals;
 }
@@ -61,7 +61,7 @@ export class Archive {
    * selected uploads has a turn for each segment.
    */
   private readonly removing = new OneAtATime();
-  /** How many removals may have removed lines so far. Each is counted when it has ended, also if it has failed. */
+  /** How many removals may have removed lines so far. Each is counted when it has ended, even if it has failed. */
   private removals = 0;
   private readonly batches = new Map<string, Batch>();
   private readonly ofAll = new Set<Promise<number>>();

@@ -38,7 +38,8 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
    * Reads the next chunk.
    *
    * @param used an earlier chunk that the caller no longer needs: reusing its memory is much faster than allocating.
-   * @throws ServiceError `storage-failure`, also if the file is shorter than its line says. The file is then closed.
+   * @throws ServiceError `storage-failure`, including when the file is shorter than its line says. The file is then
+   *   closed.
    */
   async next(used?: Uint8Array): Promise<IteratorResult<Uint8Array, undefined>> {
     if (this.at >= this.end) return this.return();

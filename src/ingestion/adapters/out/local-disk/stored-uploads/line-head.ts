@@ -36,7 +36,7 @@ export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | 
   return members instanceof Promise ? members.then(headFrom) : headFrom(members);
 }
 
-/** Reads the upload's id from an index line, also if the line's time isn't valid; undefined if the line has none. */
+/** Reads the upload's id from an index line, even if the line's time isn't valid; undefined if the line has none. */
 export function idOf(line: Buffer): string | undefined | Promise<string | undefined> {
   const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
   return line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId) ? uploadId : uploadIdOf(line);
@@ -71,14 +71,14 @@ export class CustomerLines {
     return this.quickly(line, 0) ?? this.byParsing(line);
   }
 
-  /** Whether the line at an offset is of another customer. False if only parsing it as JSON would tell. */
+  /** Whether the line at an offset is of another customer. False if only parsing it as JSON would show that. */
   leavesOut(bytes: Buffer, begin: number): boolean {
     return this.quickly(bytes, begin) === false;
   }
 
   /**
-   * Whether a line is of the customer; undefined if only parsing the line as JSON would tell. Makes no object and reads
-   * only the beginning of the line, because a page may look at many lines of other customers.
+   * Whether a line is of the customer; undefined if only parsing the line as JSON would show that. Makes no object and
+   * reads only the beginning of the line, because a page may look at many lines of other customers.
    */
   private quickly(bytes: Buffer, begin: number): boolean | undefined {
     const { expected, words, customerAt } = this;

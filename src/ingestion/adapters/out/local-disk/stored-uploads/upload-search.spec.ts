@@ -66,7 +66,7 @@ it('reads no line for a missing upload that would have taken longer than each up
   expect(disk.bytesRead).toBe(before);
 });
 
-it('finds a slow upload after a restart, also if a line of its segment is not valid', async () => {
+it('finds a slow upload after a restart, even if a line of its segment is not valid', async () => {
   const slow = await storeUpload(storage, slowDraft());
   const usual = await storeUpload(storage, anUploadDraft().with({ receivedAt: RECEIVED_AT }).build());
   const restart = async (): Promise<void> => {

@@ -47,7 +47,7 @@ export class UploadSearch {
 
   /**
    * Finds the line of an upload; undefined if there is none, or the id isn't valid. If the line isn't near the time in
-   * the id, scans the segments, one scan at a time: a scan may read the lines of a whole day, so many at once would
+   * the id, scans the segments, one scan at a time: a scan may read the lines of a whole day, so several at once would
    * delay the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.

@@ -157,7 +157,7 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // Blocks are dropped by a commit without them: a deletion could remove an object that is just being committed.
+    // Blocks are dropped by a commit without them: a deletion could remove an object that is being committed.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));

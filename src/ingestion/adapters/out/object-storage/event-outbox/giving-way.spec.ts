@@ -10,7 +10,7 @@ import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter
 
 const SECOND_MS = 1_000;
 
-/** A receiver that records the ids of the events of each attempt, also of those that fail. */
+/** A receiver that records the ids of the events of each attempt, including those that fail. */
 class Receiver extends InMemoryUploadEvents {
   readonly attempts: string[][] = [];
 

@@ -24,7 +24,7 @@ const RETENTION_TURN_MS = 50 * 60_000;
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  /** @param onRemoved called after each removal of uploads, also after a failed one. */
+  /** @param onRemoved called after each removal of uploads, even a failed one. */
   constructor(
     private readonly bucket: Bucket,
     private readonly onRemoved: () => void = () => undefined,

@@ -7,7 +7,7 @@ import type { Bucket, ByteRange } from '../bucket.js';
  *
  * @param size the length of the file in bytes, according to its line.
  * @returns undefined if the file is missing.
- * @throws ServiceError `storage-failure`, also while the file is read, and if the file turns out to have another
+ * @throws ServiceError `storage-failure`, including while the file is read, and if the file turns out to have another
  *   length.
  */
 export async function openFile(bucket: Bucket, path: string, range: ByteRange | undefined, size: number): Promise<AsyncIterable<Uint8Array> | undefined> {

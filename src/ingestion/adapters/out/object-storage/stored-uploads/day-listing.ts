@@ -52,7 +52,7 @@ export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/** Like `targets`, also for the segments with lines of slow uploads. */
+/** Like `targets`, including the segments with lines of slow uploads. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 

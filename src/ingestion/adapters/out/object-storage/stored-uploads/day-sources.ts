@@ -152,7 +152,7 @@ export class DaySources {
     return windows;
   }
 
-  /** @param limit if the window has so many segments, `segments` is undefined, unless the window is the shortest. */
+  /** @param limit if the window has this many segments, `segments` is undefined, unless the window is the shortest. */
   private async list(day: Day, prefix: string, window: Window, limit: number): Promise<Window & { segments?: ListedObject[] }> {
     const { begin, end, span } = window;
     // Nothing has a later time yet, so a wide end changes only how many requests a store takes that lists by prefix.

@@ -58,7 +58,7 @@ function record() {
 }
 
 describe('an upload in a segment with long lines', () => {
-  it('is found by its own line, however long the lines are, also if other lines mention its id', async () => {
+  it('is found by its own line, however long the lines are, even if other lines mention its id', async () => {
     const plain = [10, 65_000, PIECE_BYTES, 70_000, 200_000, 300_000].map((length) => anUpload('x'.repeat(length)));
     const mentioned = plain.map(({ uploadId }) => uploadId).join();
     const stored = [...plain, anUpload(mentioned), anUpload(`${mentioned}${'y'.repeat(100_000)}${mentioned}`)];

@@ -252,7 +252,7 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     expect(left).toEqual([kept]);
   });
 
-  it('is rejected, also when it is repeated, until no bytes are left', async () => {
+  it('is rejected, even when it is repeated, until no bytes are left', async () => {
     const failing = bucket.another();
     failing.before = (operation, key) => {
       if (operation === 'remove' && key.startsWith('files/')) throw new Error('denied');
