@@ -57,12 +57,13 @@ export class KeySet {
 
   /**
    * Finds a key by its `kid`. For an unknown key, waits at most for a fetch in progress, the end of the cool-down and
-   * one more fetch; for a known one, at most half a second, unless it is older than `maxStaleMs`.
+   * one more fetch. For a known key, waits at most half a second, unless the key is older than `maxStaleMs`.
    *
    * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is fetched.
-   * @throws ServiceError `unauthorized` when the issuer has no usable key with this `kid`; `provider-unavailable` when
-   * the key set can't be fetched and the key is unknown or older than `maxStaleMs`, or when 1,000 lookups already wait
-   * for the next fetch; errors of `whenUnknown`.
+   * @throws ServiceError `unauthorized` when the issuer has no usable key with this `kid`.
+   * @throws ServiceError `provider-unavailable` when 1,000 lookups already wait for the next fetch, or when the key set
+   * can't be fetched and the key is unknown or older than `maxStaleMs`.
+   * @throws errors of `whenUnknown`.
    */
   async find(kid: string, whenUnknown?: () => void): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) {

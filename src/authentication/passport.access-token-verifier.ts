@@ -18,8 +18,8 @@ const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
 const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
- * The bearer token of a request (RFC 6750, section 2.1). Null if it is missing, isn't in the form of a JWS, has over
- * 16,384 characters, or the `Authorization` header is repeated, which Node's `headers` would hide.
+ * The bearer token of a request (RFC 6750, section 2.1). Null if it is missing, isn't in the form of a JWS, or has over
+ * 16,384 characters. Also null if the `Authorization` header is repeated, which Node's `headers` would hide.
  */
 export function bearerToken(request: IncomingMessage): string | null {
   const values = headerValues(request, 'authorization');

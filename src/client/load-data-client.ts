@@ -89,14 +89,15 @@ export class LoadDataClient {
   }
 
   /**
-   * Uploads historical data. Resolves when the upload is durable. The upload is repeated with the same
-   * `Idempotency-Key` if the connection fails, if the answer is 429, 502, 503 or 504, or if another request with that
-   * key is in progress (409); but not that of a stream that is sent as it is read, unless `file` is a function (see
-   * `FileSource`).
+   * Uploads historical data. Resolves when the upload is durable.
    *
-   * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent; the error of
-   * reading the file; outside browsers, an error that `onProgress` throws. After these errors, the upload isn't
-   * repeated.
+   * The upload is repeated with the same `Idempotency-Key` if the connection fails, if the answer is 429, 502, 503 or
+   * 504, or if another request with that key is in progress (409). A stream that is sent as it is read can't be
+   * repeated, unless `file` is a function (see `FileSource`).
+   *
+   * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent.
+   * @throws the error of reading the file; outside browsers, an error that `onProgress` throws. After any of these
+   * errors, the upload isn't repeated.
    */
   uploadHistorical(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);

@@ -16,8 +16,11 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request, and repeats it within the limits of `Patience` while the connection fails, the answer's status is
- * 429, 502, 503 or 504, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer.
+ * Sends a request, and resolves to the last answer. Within the limits of `Patience`, the request is repeated after:
+ *
+ * - a failed connection
+ * - an answer with 429, 502, 503 or 504
+ * - an answer that says that another request with the same `Idempotency-Key` is in progress
  *
  * @throws the last error of `send`; the reason of the signal.
  */

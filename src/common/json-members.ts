@@ -1,6 +1,6 @@
 const MAX_ITEMS = 10_000;
 
-/** Stands for a value that is neither a text, nor null, nor a list of at most 10,000 distinct texts, and isn't kept. */
+/** Stands for a value that isn't kept: any but a text, null, or a list of at most 10,000 distinct texts. */
 export const OTHER_VALUE = Symbol('other JSON value');
 
 /** The value of a wanted member. A list contains each of its texts once, in order of first occurrence. */

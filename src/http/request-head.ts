@@ -13,8 +13,8 @@ const SCHEME_AND_AUTHORITY = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 const MAX_PORT = 65_535;
 
 /**
- * Describes why a request's head is invalid although Node's parser accepts it: the HTTP version, `Host` or the request
- * target (RFC 9112, section 3.2), or the transfer coding (RFC 9112, section 6.1). Undefined for a valid head. The text
+ * Describes why a request's head is invalid although Node's parser accepts it. Undefined for a valid head. Checks the
+ * HTTP version, `Host` and the request target (RFC 9112, section 3.2), and the transfer coding (section 6.1). The text
  * is for the log and quotes nothing from the request.
  */
 export function requestHeadDefect(request: IncomingMessage): string | undefined {

@@ -4,9 +4,9 @@ const SHORT_BYTES = 1_024;
 const MIN_CAPACITY = 1_024;
 
 /**
- * Adds the short chunks of a chunked body (RFC 9112, section 7.1) to the request's stream together, because Node would
- * add them one by one, which for chunks of one byte takes several times as long as parsing them. Must be called before
- * the body arrives.
+ * Adds the short chunks of a chunked body (RFC 9112, section 7.1) to the request's stream together. Node would add them
+ * one by one. For chunks of one byte, that takes several times as long as parsing them. Must be called before the body
+ * arrives.
  */
 export function gatherShortChunks(request: IncomingMessage): void {
   const push = request.push.bind(request);

@@ -12,8 +12,8 @@ const token = (context: ExecutionContext): string | null => bearerToken(context.
 
 /**
  * The part of a signed token that only its issuer can change without making the token invalid, so that nobody gets a
- * fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form, (r, n - s), so only the first
- * third of its characters is used: it lies within r, which both forms share.
+ * fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form, (r, n - s). So only the first
+ * third of its characters is used, which lies within r.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;

@@ -13,9 +13,12 @@ export interface DiskDefects {
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A simulated disk in memory. A power cut keeps or loses at random each change of a sector (512 bytes) and each
- * truncation since the last `sync` of the file, and each addition and removal of a name since the last `syncDirectory`
- * of the directory. But renaming never loses both the old and the new name of a file.
+ * A simulated disk in memory. A power cut keeps or loses at random:
+ *
+ * - each change of a sector (512 bytes) and each truncation since the last `sync` of the file
+ * - each addition and removal of a name since the last `syncDirectory` of the directory
+ *
+ * But renaming never loses both the old and the new name of a file.
  *
  * Operations in flight at the same time are performed in a random order. With the same seed of `random`, everything
  * happens in the same way again, if the code that uses the disk waits for nothing but the disk.

@@ -36,9 +36,12 @@ export interface PowerCutReport {
   readonly delivered: number;
   readonly deliveredAgain: number;
   /**
-   * One sentence for each event that is missing, is for an upload that failed, or came before the event of an earlier
-   * line of its index segment; for each that came again in the same boot after it was confirmed, unless the disk could
-   * fail; and for each file left in `events/`.
+   * One sentence for each of these:
+   *
+   * - an event that is missing, is for an upload that failed, or came before the event of an earlier line of its
+   *   segment
+   * - an event that came again in the same boot after it was confirmed, unless the disk could fail
+   * - a file left in `events/`
    */
   readonly eventErrors: readonly string[];
   readonly halfShown: readonly string[];

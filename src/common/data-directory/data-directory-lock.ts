@@ -41,9 +41,10 @@ export interface DataDirectoryLock {
  * process opened and closed the lock file other than by SQLite, POSIX would release the lock.
  *
  * @param directory the path as the user wrote it, because the error quotes it.
- * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when `create` is true
- * and `directory` isn't a directory, when the path of the lock file isn't that of a regular file, or when the lock file
- * can't be locked; file system errors.
+ * @throws DataDirectoryInUseError when the lock isn't free within a second.
+ * @throws DataDirectoryError when `create` is true and `directory` isn't a directory, when the path of the lock file
+ * isn't that of a regular file, or when the lock file can't be locked.
+ * @throws file system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));

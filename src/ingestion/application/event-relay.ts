@@ -37,13 +37,12 @@ export class EventRelayOptions {
 
 /**
  * Delivers the events of the store's outbox to a receiver, one batch at a time. A failed delivery is repeated until it
- * succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver can ask for a
- * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery. While other work keeps the event
- * loop busy, at most 500 events a second are delivered: they can wait, and uploads can't.
+ * succeeds. The pauses are 1 s, 2 s, 4 s and so on, each shortened at random by up to half. The receiver can ask for a
+ * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery. While other work keeps the
+ * event loop busy, at most 500 events a second are delivered: they can wait, and uploads can't.
  *
- * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
- * receiver that this process can't reach; but not if the receiver asked for the pause, because this process did reach
- * it.
+ * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver: it may reach a receiver
+ * that this process can't reach. During a pause that the receiver asked for, none may: this process did reach it.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {

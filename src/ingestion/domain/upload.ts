@@ -60,8 +60,8 @@ export const isFilename = (value: unknown): value is string =>
 export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
 
 /**
- * Encodes a text as a name in a path: percent-encodes its UTF-8 bytes in upper-case hex, except for ASCII letters,
- * digits, `-`, `_` and `.`. The whole texts `.` and `..` become `%2E` and `%2E%2E`.
+ * Encodes a text as a name in a path: percent-encodes its UTF-8 bytes in upper-case hex. ASCII letters, digits, `-`,
+ * `_` and `.` stay as they are. The whole texts `.` and `..` become `%2E` and `%2E%2E`.
  *
  * @throws URIError for a lone surrogate.
  */

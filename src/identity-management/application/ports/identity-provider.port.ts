@@ -13,12 +13,16 @@ export interface ProviderCallOptions {
  * The identity provider, which is the only store of users and roles. Other programs and people may change users and
  * roles at the provider too.
  *
- * An adapter throws only the errors of `domain/errors.ts`. Besides the errors named by a method, these are
- * `InvalidIdentityValue` (the provider doesn't accept a value), `ProviderUnavailable` (the provider is unreachable,
- * throttling, failing or silent, or the caller has given up; a retry may help) and `ProviderError` (any other failure:
- * for example, the provider refuses our credentials, or an answer breaks its contract). An id in a form that the
- * provider never issues counts as unknown and isn't sent to the provider. Names are kept character by character. Any
- * number of calls may be in flight at once.
+ * An adapter throws only the errors of `domain/errors.ts`: those named by a method, and these:
+ *
+ * - `InvalidIdentityValue`: the provider doesn't accept a value.
+ * - `ProviderUnavailable`: the provider is unreachable, throttling, failing or silent, or the caller has given up. A
+ *   retry may help.
+ * - `ProviderError`: any other failure. For example, the provider refuses our credentials, or an answer breaks its
+ *   contract.
+ *
+ * An id in a form that the provider never issues counts as unknown and isn't sent to the provider. Names are kept
+ * character by character. Any number of calls may be in flight at once.
  */
 export abstract class IdentityProvider {
   /**

@@ -71,8 +71,8 @@ export abstract class FileStorage {
    * Stores an upload. Its index line and the bytes of its file are one unit. If the promise
    *
    * - resolves: both are durable (they survive a power cut) and visible;
-   * - rejects: neither is visible, at the latest after the next boot; in a store that several processes use, both may
-   *   stay after a `storage-failure`, if the process ends before it has undone the upload, or another process has
+   * - rejects: neither is visible, at the latest after the next boot. In a store that several processes use, both may
+   *   stay after a `storage-failure`: if the process ends before it has undone the upload, or if another process has
    *   already counted the upload as stored;
    * - is still pending when the process dies: after the next boot either both are visible or neither is.
    *

@@ -50,10 +50,10 @@ export interface ToldRemoval {
 export abstract class UploadEvents {
   /**
    * Delivers events in their order. Resolves when the receiver has taken all of them. If the promise rejects, the same
-   * events are delivered again, except those of uploads that were removed meanwhile, at growing intervals of up to five
-   * minutes, until a delivery succeeds. Another process that uses the store may do that. Events may also be delivered
-   * again after a crash. So a receiver may get an event more than once, and recognises it by its `id`. A process makes
-   * one call at a time.
+   * events are delivered again, at growing intervals of up to five minutes, until a delivery succeeds. Events of
+   * uploads that were removed meanwhile are left out. The next attempt may be that of another process that uses the
+   * store. Events may also be delivered again after a crash. So a receiver may get an event more than once, and
+   * recognises it by its `id`. A process makes one call at a time.
    *
    * @param events at least one, at most 500.
    * @param signal aborts less than a second after the service began to stop. The delivery must then end soon; if it

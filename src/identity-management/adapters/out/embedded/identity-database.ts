@@ -43,8 +43,9 @@ const COLUMNS = {
  * data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
- * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds;
- * errors of the file system when the file can't be created.
+ * version of the service.
+ * @throws SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
+ * @throws errors of the file system when the file can't be created.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);

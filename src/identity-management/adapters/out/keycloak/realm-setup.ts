@@ -45,9 +45,9 @@ const SECRET = z.object({ value: z.string().optional() });
 const DISCOVERY = z.object({ issuer: z.string() });
 
 /**
- * Finds and makes the changes that a realm needs for the service, and useful extras: a client for Swagger UI, a role
- * with all permissions, and, if asked for, a user with that role. Of what exists, only rules of the user profile that
- * are defects (`profileDefects`) are removed.
+ * Finds and makes the changes that a realm needs for the service. Also adds a client for Swagger UI, a role with all
+ * permissions and, on request, a user with that role. Removes nothing but rules of the user profile that are defects
+ * (`profileDefects`).
  */
 export class RealmSetup {
   private readonly serverApi: ApiClient;

@@ -57,14 +57,15 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request. May send it again: with a new token, if the token was refused or has no such scope; if it is
-   * `repeatable` and got no complete answer; and with a rate limiter (`pace`), after a 429.
+   * Sends a request. May send it again: with a new token, if the token was refused or doesn't have the scope; if the
+   * request is `repeatable` and got no complete answer; and with a rate limiter (`pace`), after a 429.
    *
-   * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
-   * answer within 10 seconds (5 for a token), or an answer with 408, 429 or 5xx, or when the signal aborts. The error
-   * is an `OutcomeUnknown` if the request may have been carried out.
-   * @throws ProviderError for a redirect, when the provider refuses the service or a token, or when the body isn't JSON
-   * (an empty one may report success). The last error is an `AnswerUnreadable` if the status reports success.
+   * @throws ProviderUnavailable when the signal aborts, or the call would wait too long for the rate limiter.
+   * @throws ProviderUnavailable when there is no connection, no answer within 10 seconds (5 for a token), or an answer
+   * with 408, 429 or 5xx. Either is an `OutcomeUnknown` if the request may have been carried out.
+   * @throws ProviderError for a redirect, and when the provider refuses the service or a token.
+   * @throws ProviderError when the body isn't JSON (an empty one may report success); an `AnswerUnreadable` if the
+   * status reports success.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);

@@ -98,7 +98,7 @@ describe('the pace of calls', () => {
 
   it.each<[number, number, number, number, number]>([
     // Each row: the bucket's size, the calls added per second, the number of operations, the calls per operation, and
-    // how many operations must succeed at least: a bit less than the limit allows in six seconds.
+    // the least number of operations that must succeed. The last is a bit less than the limit allows in six seconds.
     [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],

@@ -24,9 +24,10 @@ export class ProviderHealth {
   ) {}
 
   /**
-   * @throws ProviderMisconfigured when there are problems, by a new check or a cached result; ProviderUnavailable when
-   * there is no result within four seconds, the signal has aborted before the call, or `look` throws anything but a
-   * `ServiceError`; otherwise the error of `look`.
+   * @throws ProviderMisconfigured when a check found problems, now or in a result that is still cached.
+   * @throws ProviderUnavailable when there is no result within four seconds, when the signal has aborted before the
+   * call, or when `look` throws anything but a `ServiceError`.
+   * @throws the ServiceError of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);

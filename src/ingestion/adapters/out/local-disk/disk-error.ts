@@ -21,8 +21,8 @@ export class FileRemovedError extends Error {
 }
 
 /**
- * The error when the store, or a volume it uses, is missing, replaced, unreadable or no longer writable, or the index
- * of idempotency keys is closed. Nothing may be written until the store is opened again.
+ * The store, or a volume it uses, is missing, replaced, unreadable or no longer writable. Also thrown when the index of
+ * idempotency keys is closed. Nothing may be written until the store is opened again.
  */
 export class StoreAwayError extends Error {
   constructor(message: string, cause?: unknown) {

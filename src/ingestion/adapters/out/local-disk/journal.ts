@@ -15,8 +15,15 @@ export interface JournalRecord {
 }
 
 /**
- * A record in a journal consists of, in this order: magic number, CRC-32 of all that follows the CRC, epoch, length of
- * the text, length of the file, text (the upload's id and its marker as JSON), bytes of the file.
+ * The layout of a record in a journal, in this order:
+ *
+ * - magic number
+ * - CRC-32 of all that follows the CRC
+ * - epoch
+ * - length of the text
+ * - length of the file
+ * - text: the upload's id and its marker, as JSON
+ * - bytes of the file
  */
 const MAGIC = 0x4c444a31;
 const CHECKSUM_AT = 4;

@@ -53,9 +53,8 @@ export const SHORT_BODY_BYTES = 1024 * 1024;
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answer;
-   * negative if the store's clock is behind. 0 if the clocks differ by less than four minutes, and before the first
-   * answer.
+   * How many milliseconds the store's clock is ahead of this machine's, by the store's latest answer. Negative if it is
+   * behind. 0 if the clocks differ by less than four minutes, and before the first answer.
    */
   abstract get clockOffsetMs(): number;
 

@@ -38,8 +38,8 @@ export interface MalformedSegment {
  *
  * These segments are not merged:
  *
- * - Segments that are empty, malformed, 16 MiB or longer, or at most ten minutes old, and those whose names uploads
- *   don't give.
+ * - Segments that are empty, malformed, 16 MiB or longer, or at most ten minutes old.
+ * - Segments with a name that no upload gives.
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver may have confirmed the events of only some of them. The event outbox
  *   remembers which segments were confirmed, so confirmed and unconfirmed lines must not be merged.

@@ -13,8 +13,8 @@ const nameOf = (date: string, at: number) => `${uuidAt(new Date(Date.parse(date)
 const torn = `${pathOf(DATES[1])}/${nameOf(DATES[1], 9)}`;
 
 /**
- * A bucket with four days: one to compact, one with a malformed segment and an old empty one, one that another process
- * compacts, and one with a malformed plan, whose compaction fails.
+ * A bucket with four days. The first is to be compacted. The second has a malformed segment and an old empty one. The
+ * third is being compacted by another process. The fourth has a malformed plan, so its compaction fails.
  */
 async function filled(): Promise<InMemoryBucket> {
   const bucket = new InMemoryBucket();

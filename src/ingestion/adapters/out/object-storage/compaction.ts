@@ -48,8 +48,8 @@ export interface DayReport extends Day {
  * only removes sources that are already gone.
  *
  * A plan whose target doesn't exist is dropped if a source is missing, if the total size of the sources has changed, or
- * if the receiver may have confirmed the events of only some segments of the day. First a fence (an empty object) is
- * created in place of the target, so that a process that stalled after it had read all sources can't create the target.
+ * if the receiver may have confirmed the events of only some segments of the day. First a fence (an empty object) takes
+ * the place of the target. It keeps a process that stalled after reading all sources from creating the target.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
  * segment stalled for ten minutes before it retried the write.
@@ -66,9 +66,11 @@ export interface DayReport extends Day {
  *
  * Empty segments are removed after 24 hours, with few exceptions (`removeOldFences`).
  *
- * @throws DamagedPlanError; an Error if the cursor of the event outbox is damaged, if sources or their target don't
- *   have the size in the plan, or if a removed source still exists; errors of the bucket, and the reason of the signal.
- *   A later compaction does the rest, except where something is damaged.
+ * @throws DamagedPlanError.
+ * @throws an Error if the cursor of the event outbox is damaged, if sources or their target don't have the size in the
+ *   plan, or if a removed source still exists.
+ * @throws errors of the bucket; the reason of the signal. A later compaction does the rest, except where something is
+ *   damaged.
  */
 export function compactDay(bucket: Bucket, kind: UploadKind, date: string, options: CompactionOptions = {}): Promise<DayReport> {
   return new DayCompaction(bucket, { kind, date }, options).run();

@@ -94,16 +94,19 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  *
  * The process that creates the claim's object, or takes over an existing one, holds the scope. The upload is stored
  * once the segment with its index line, which contains the idempotency key, exists. So line and key are committed at
- * once. If a claim says neither `free` nor `failed`, and its segment doesn't exist, the upload is in progress, its
+ * once.
+ *
+ * A claim may say neither `free` nor `failed` while its segment doesn't exist. Then the upload is in progress, or its
  * process has crashed and no longer renews the claim, or compaction merged the segment more than a day after it was
- * written. Before another upload takes over such a claim, an empty object is created in place of the segment, so that a
- * process that was only stalled can no longer write it. If the upload's own process doesn't know whether the line
- * exists, it writes `failed` to the claim. A process that answers a repeated request writes `kept`. The first of these
- * two writes decides.
+ * written. Before another upload takes over such a claim, it creates an empty object in place of the segment. A process
+ * that was only stalled can then no longer write the segment.
+ *
+ * If the upload's own process doesn't know whether the line exists, it writes `failed` to the claim. A process that
+ * answers a repeated request writes `kept`. The first of these two writes decides.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line of the last 24 hours has the scope,
- * another upload can take the claim once the claim's object is older than a minute. By then, an upload in progress,
- * which renews its claim every 15 s, has noticed the damage and fails, unless it was already writing its line.
+ * another upload can take the claim once the claim's object is older than a minute. An upload in progress renews its
+ * claim every 15 s. So by then it has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
   /** Whether a search for a damaged claim's line runs: only one at a time, as it may read thousands of segments. */

@@ -71,8 +71,8 @@ export const dateAt = (time: number): string => utcDate(new Date(time));
 export const isSlow = (upload: Timed): boolean => durationOf(upload) > NAME_TOLERANCE_MS;
 
 /**
- * Whether an upload's line may be in a segment with those of others: its `received_at` is at most 9 s from the time in
- * its id, so within 10 s of each time that the segment's name may have.
+ * Whether an upload's line may share a segment with those of others. Its `received_at` must be at most 9 s from the
+ * time in its id. Then it is within 10 s of any time that the segment's name may have.
  */
 export const mayShare = (upload: Timed): boolean => durationOf(upload) <= NAME_TOLERANCE_MS - SHARED_APART_MS;
 

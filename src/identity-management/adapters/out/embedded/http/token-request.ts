@@ -12,8 +12,9 @@ const IDLE_TIMEOUT_MS = 10_000;
 /**
  * Reads the parameters of a token request. A parameter without a value counts as omitted (RFC 6749, section 3.2).
  *
- * @throws OAuthError `invalid_request` when the body isn't a well-formed form, has a Content-Encoding other than
- * `identity`, is over 4 KiB, or repeats a parameter; ServiceError `request-timeout`, `client-aborted`.
+ * @throws OAuthError `invalid_request` when the body isn't a well-formed form, is over 4 KiB, repeats a parameter, or
+ * has a Content-Encoding other than `identity`.
+ * @throws ServiceError `request-timeout`, `client-aborted`.
  */
 export async function readTokenRequest(request: IncomingMessage): Promise<ReadonlyMap<string, string>> {
   const mediaType = trimBlanks(request.headers['content-type']?.split(';', 1)[0] ?? '').toLowerCase();

@@ -16,8 +16,8 @@ const MAX_SEGMENTS = 10_000;
 const DENSE_BYTES = 1024 * 1024;
 const MAX_DIRECTORIES = 1_000;
 /**
- * The names in a directory are remembered only if its last change was longer ago than this: the clock of a file system
- * is coarse, so a further change soon after could get the same time, and would go unnoticed.
+ * The names in a directory are remembered only if its last change was longer ago than this. The clock of a file system
+ * is coarse: a second change soon after the first could get the same time, and go unnoticed.
  */
 const SETTLED_NS = 5_000_000_000n;
 

@@ -92,10 +92,7 @@ async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise
   });
 }
 
-/**
- * Stores one upload of each sort: without a file, with a file, under an idempotency key, of the kind nowcast, and a
- * slow one (over 10 s). Returns their ids.
- */
+/** Stores an upload of each sort, one of them slow (over 10 s). Returns their ids. */
 async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
   const draft = anUploadDraft().with({ receivedAt: new Date() });
   const uploads: Upload[] = [];

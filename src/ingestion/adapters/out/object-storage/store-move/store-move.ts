@@ -77,9 +77,10 @@ export class StoreMove {
   /**
    * Begins or continues the move. Resolves to whether it is complete, and the store hasn't changed since.
    *
-   * @throws BucketTakenError if another store was moved to the bucket, if the object `move` is damaged, if there is no
-   *   such object and the bucket isn't empty, or if the store has changed since a complete move and a service has used
-   *   the bucket; errors of the store and of the bucket.
+   * @throws BucketTakenError if another store was moved to the bucket, if the object `move` is damaged, or if there is
+   *   no such object and the bucket isn't empty.
+   * @throws BucketTakenError if the store has changed since a complete move and a service has used the bucket.
+   * @throws errors of the store and of the bucket.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;

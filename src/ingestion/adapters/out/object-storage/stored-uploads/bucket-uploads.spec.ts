@@ -200,10 +200,15 @@ describe.each([
 type LargeDay = Record<'own' | 'shared' | 'old' | 'slow' | 'newest', Upload[]>;
 
 /**
- * Stores what a search and a first page read of a store with 1,000 days, the last of which has 1,000,000 uploads: all
- * segments of the day's last minutes, about 12 a second, each with the line of one upload; some segments of each hour;
- * and one upload of each other day. Every second segment is named by the id of its upload. Every fiftieth upload took
- * about nine seconds, half of these were stored by an earlier version, and other uploads were slow.
+ * Imitates a store with 1,000 days and 1,000,000 uploads in the last of them. Stores only what a search and a first
+ * page read:
+ *
+ * - all segments of the last day's last minutes, about 12 a second, each with the line of one upload
+ * - some segments of each hour of that day
+ * - one upload of each other day
+ *
+ * Every second segment is named by the id of its upload. Every fiftieth upload took about nine seconds; half of these
+ * were stored by an earlier version. Some other uploads were slow.
  */
 async function storeLargeDay(bucket: InMemoryBucket, until: number): Promise<LargeDay> {
   const uploads: LargeDay = { own: [], shared: [], old: [], slow: [], newest: [] };

@@ -40,9 +40,10 @@ export class DayHold {
   /**
    * Takes a hold, after completing or ending a plan of compaction for the day.
    *
-   * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old; an Error if a
-   * plan's target doesn't have the size of its sources, or if other processes keep changing the object; an error of the
-   * bucket.
+   * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old.
+   * @throws an Error if a plan's target doesn't have the size of its sources, or if other processes keep changing the
+   * object.
+   * @throws an error of the bucket.
    */
   static async take(bucket: Bucket, day: Day, logger: StorageLogger): Promise<DayHold> {
     const hold = new DayHold(bucket, day, logger);

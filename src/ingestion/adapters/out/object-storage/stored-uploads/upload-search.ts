@@ -94,8 +94,8 @@ class UploadSearch {
   }
 
   /**
-   * Compaction creates a segment before it removes those with the same lines. So if a listed segment is gone, or a
-   * listing has segments that weren't searched before, the line may have moved, and all segments are listed and
+   * Compaction creates a segment before it removes those with the same lines. So the line may have moved if a listed
+   * segment is gone, or if a listing has segments that weren't searched before. Then all segments are listed and
    * searched again, at most ten times in all.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
