@@ -60,8 +60,8 @@ const BASE = '/idpManagementBackend';
 const NOT_THERE = 'Invalid user_id or role_id.';
 
 /**
- * The operations: method, path, the query of a request that succeeds, a body that succeeds (`good`), the status of that
- * answer, and the error text for an invalid body, or for an invalid query of a list or a removal (`refusal`).
+ * The operations: method, path, the query of a request that succeeds, a body that succeeds (`good`), and the status of
+ * that answer. `refusal` is the error text for an invalid body, or for an invalid query of a list or a removal.
  */
 const OPERATIONS = [
   { method: 'post', path: '/ingestHistoricalLoadData/upload_historical', query: '?customer_id=a&filename=b&manufacturer=c', good: {}, status: 200, refusal: 'Invalid request body.' },
