@@ -116,7 +116,7 @@ function parsed(credentials: Credentials) {
   } catch (error) {
     // The message of `parseArgs` quotes the argument, which may be a password, so that message isn't shown.
     const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
-    throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
+    throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument has no value, or one too many', { cause: error });
   }
 }
 

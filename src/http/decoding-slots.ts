@@ -4,7 +4,10 @@ import { ServiceError } from '../common/service-error.js';
 
 /** Few slots, because decoding a body takes a thread, and memory that can't be predicted from the body's length. */
 const SLOTS = 4;
-/** After two seconds, a slot passes on even if its body isn't decoded yet, so that slow clients don't block others. */
+/**
+ * After two seconds, a slot goes to the next body even if its own isn't decoded yet, so that slow clients don't block
+ * others.
+ */
 const MAX_TURN_MS = 2_000;
 
 /** Slots for decoding compressed request bodies. */

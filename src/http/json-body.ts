@@ -86,8 +86,8 @@ export async function openJson(
 
 /**
  * Returns the JSON object in a request's body without waiting, if the body is small (1 byte to 16 KiB), has no
- * Content-Encoding and has arrived completely. Otherwise returns undefined and reads nothing; also if the client waits
- * for `100 Continue` or other code has begun to read the body.
+ * Content-Encoding and has arrived completely. Otherwise returns undefined and reads nothing. The same if the client
+ * waits for `100 Continue`, or if other code has begun to read the body.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */

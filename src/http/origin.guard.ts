@@ -19,7 +19,7 @@ export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata
 /**
  * Refuses requests from pages of other sites (cross-site request forgery): browsers send "simple" requests without a
  * preflight (Fetch standard, CORS). Must be asked only about requests with the header `Origin` (see `onlyWithHeader`),
- * because the guard takes a request without that header for foreign, unless `*` is allowed.
+ * because the guard treats a request without that header as foreign, unless `*` is allowed.
  */
 export class OriginGuard implements CanActivate {
   constructor(

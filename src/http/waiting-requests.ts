@@ -33,7 +33,7 @@ export class WaitingRequests {
     connection.once('close', () => this.connections.delete(connection));
   }
 
-  /** Adds a request. If more than 10,000 wait then, breaks the connection of which most wait. */
+  /** Adds a request. If more than 10,000 then wait, breaks the connection that has the most. */
   add(socket: Socket): void {
     if (this.ofTurn === 0) setImmediate(() => { this.beginTurn(); });
     this.ofTurn++;
@@ -53,7 +53,7 @@ export class WaitingRequests {
     return Math.max(0, count - 1);
   }
 
-  /** Stops the handles, not the sockets: so a socket that others pause or resume meanwhile stays as they want it. */
+  /** Stops the handles, not the sockets, so that others can still pause and resume the sockets. */
   private stopReading(): void {
     for (const { _handle: handle } of this.connections) if (handle?.reading) handle.readStop();
   }

@@ -463,7 +463,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   it.each<[string, string[], Record<string, string>, number, RegExp]>([
     ['a secret is the value of an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a secret is an argument itself', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['an argument lacks its value', ['--administrator'], {}, 2, /^An argument lacks its value, or has one too many \(usage: .*\)\n$/],
+    ['an argument has no value', ['--administrator'], {}, 2, /^An argument has no value, or one too many \(usage: .*\)\n$/],
     ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator must be an e-mail address \(usage: .*\)\n$/],
     ['variables are missing', [], { AUTH0_DOMAIN: '', OIDC_AUDIENCE: '' }, 1, /^AUTH0_DOMAIN: must be set\nOIDC_AUDIENCE: must be set\n$/],
     ['there is no terminal to ask for the secret', [], { AUTH0_SETUP_CLIENT_SECRET: '' }, 1, /^There is no terminal to ask on, so .*\n$/],

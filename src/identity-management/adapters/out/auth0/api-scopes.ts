@@ -24,7 +24,7 @@ const FRESH_MS = 200;
 export class ApiScopes {
   private readonly path: string;
   private readonly changes = new OneAtATime();
-  /** The number of finished writes, also failed ones. A list that was read before the latest may be outdated. */
+  /** The number of finished writes, including failed ones. A list that was read before the latest may be outdated. */
   private writes = 0;
 
   constructor(

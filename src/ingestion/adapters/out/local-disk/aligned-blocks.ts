@@ -35,8 +35,8 @@ function newBlocks(): Uint8Array[] | undefined {
     files += 1;
     return Array.from({ length: BLOCKS }, (_, index) => new Uint8Array(buffer, index * BLOCK_BYTES, BLOCK_BYTES));
   } catch {
-    // Such a memory reserves several GiB of addresses, which `ulimit -v` may forbid. Then there are no more blocks: each
-    // attempt would collect all garbage.
+    // Such a memory reserves several GiB of addresses, which `ulimit -v` may forbid. After a failure, no more blocks
+    // are requested, because each attempt would cause a full garbage collection.
     files = MAX_FILES;
     return undefined;
   }

@@ -12,10 +12,12 @@ import { decodeRemovedUpload } from './removed-uploads.js';
 
 /** To save memory, one listing of `events/` keeps at most this many entries of files that get no more lines. */
 const MAX_KNOWN = 10_000;
-/** If more files can't be read, the fault isn't that of a file. */
+/** If more files than this can't be read, the fault isn't in the files. */
 const MAX_UNREADABLE = 10;
 const ID_LENGTH = 36;
-/** So few bytes of lines that decoding them holds up other work for a fraction of a millisecond. */
+/**
+ * How many bytes of lines are decoded at a time: few enough to hold up other work for only a fraction of a millisecond.
+ */
 const BYTES_AT_ONCE = 64 * 1024;
 
 /** The unconfirmed events of an open store, in batches. All events of a batch come from one file. */

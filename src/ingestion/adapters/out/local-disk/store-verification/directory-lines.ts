@@ -10,8 +10,8 @@ import type { WorkInProgress } from './work-in-progress.js';
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Reads the lines that a segment (a file of index lines) has now. An unterminated end is yielded last, with `isTorn`;
- * also with `isRepairable` if a service is still writing to the segment, or the next boot will repair it.
+ * Reads the lines that a segment (a file of index lines) has now. An unterminated end is yielded last, with `isTorn`.
+ * It also has `isRepairable` if a service is still writing to the segment, or the next boot will repair it.
  *
  * @throws an error of the file system, but none for a missing segment, which counts as empty.
  */
