@@ -87,7 +87,7 @@ export const PROMISES = {
     advice: "Note the store's Date in the answers to reads, listings and writes.",
   },
   clock: {
-    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answer;",
+    sentence: "How many milliseconds the store's clock is ahead of this machine's, by the store's latest answer.",
     advice: "Compare the store's Date with this machine's time at the answer, through significantOffset().",
   },
   keys: {

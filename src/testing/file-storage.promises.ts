@@ -14,7 +14,7 @@ export const PROMISES = {
     advice: 'Keep everything in the store itself, so that a new instance finds it.',
   },
   rejects: {
-    sentence: 'rejects: neither is visible, at the latest after the next boot;',
+    sentence: 'rejects: neither is visible, at the latest after the next boot.',
     advice: 'When an upload fails, remove its bytes, and write no line before conclude() has resolved.',
   },
   order: {

@@ -74,7 +74,7 @@ export const PROMISES = {
     advice: 'Write the list as an async generator, or end it in return().',
   },
   aborts: {
-    sentence: 'throttling, failing or silent, or the caller has given up; a retry may help)',
+    sentence: 'throttling, failing or silent, or the caller has given up. A retry may help.',
     advice: 'Check options.signal before each call to the provider and pass it on. Throw ProviderUnavailable once it has aborted.',
   },
   atOnce: {

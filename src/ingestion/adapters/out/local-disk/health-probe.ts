@@ -19,7 +19,7 @@ export class HealthProbe {
    * @throws ServiceError `storage-failure`, within five seconds.
    */
   async check(): Promise<void> {
-    await this.shared.check().catch(storageFailure('Writing the probe file failed.'));
+    await this.shared.check().catch(storageFailure('The health check of the store failed.'));
   }
 
   private async probe(): Promise<void> {
