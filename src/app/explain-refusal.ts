@@ -1,6 +1,7 @@
 import { DataDirectoryError } from '../common/data-directory/data-directory-error.js';
 import { DataDirectoryInUseError } from '../common/data-directory/data-directory-lock.js';
-import { type CodedError, explainFailure } from '../common/data-directory/explain-failure.js';
+import { explainFailure } from '../common/data-directory/explain-failure.js';
+import { isCoded } from '../common/error-code.js';
 import { ServiceError } from '../common/service-error.js';
 import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
@@ -32,5 +33,3 @@ function adviceOnListening(code: string): string {
       return '';
   }
 }
-
-const isCoded = (error: unknown): error is CodedError => error instanceof Error && 'code' in error && typeof error.code === 'string';

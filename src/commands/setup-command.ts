@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { isEmail } from 'class-validator';
+import { hasCode } from '../common/error-code.js';
 import { CommandError, commandArguments } from './command.js';
 import { toDotEnv } from './dot-env.js';
 import { ask, isTerminal } from './prompt.js';
@@ -115,7 +116,7 @@ function parsed(credentials: Credentials) {
     }).values;
   } catch (error) {
     // The message of `parseArgs` quotes the argument, which may be a password, so that message isn't shown.
-    const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
+    const isUnknown = !hasCode(error, 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE');
     throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument has no value, or one too many', { cause: error });
   }
 }

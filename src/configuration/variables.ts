@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { hasCode } from '../common/error-code.js';
 import { oneLine } from '../common/text.js';
 import { readSecretFiles } from './secret-files.js';
 
@@ -126,7 +127,7 @@ function readDotEnv(): Record<string, string | undefined> {
   try {
     text = readFileSync('.env', 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    if (hasCode(error, 'ENOENT')) return {};
     throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
   // A line without NAME=value is refused, because Node skips it or takes it for a part of the next name, depending on

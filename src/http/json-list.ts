@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { hasCode } from '../common/error-code.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 import { breakIfUnread } from './exchange.js';
 
@@ -32,12 +33,10 @@ export async function sendJsonList<Item>(
   try {
     await pipeline(Readable.from(listChunks(member, first, iterator), { highWaterMark: 1 }), response);
   } catch (error) {
-    if (!isHangUp(error)) answerError(request, response, toServiceError(error));
+    const isHangUp = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE');
+    if (!isHangUp) answerError(request, response, toServiceError(error));
   }
 }
-
-const isHangUp = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
 
 async function* listChunks<Item>(
   member: string,

@@ -1,6 +1,7 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
+import { hasCode } from '../common/error-code.js';
 import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
 import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
@@ -179,7 +180,7 @@ class LogOutput {
     try {
       this.bytes = this.bytes.subarray(writeSync(this.descriptor, this.bytes));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+      if (hasCode(error, 'EAGAIN')) return false;
       this.bytes = EMPTY;
     }
     return true;

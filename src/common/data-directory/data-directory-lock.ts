@@ -2,6 +2,7 @@ import { accessSync, closeSync, constants, existsSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'libsql';
+import { hasCode } from '../error-code.js';
 import { DataDirectoryError } from './data-directory-error.js';
 import { irregularDatabaseFile } from './database-files.js';
 import { lockHolder } from './lock-holder.js';
@@ -94,7 +95,7 @@ function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (!hasCode(error, 'EEXIST')) throw error;
   }
 }
 

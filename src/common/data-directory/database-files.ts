@@ -1,4 +1,5 @@
-import { isCircleOfLinks, statUnlessAbsent } from './file-identity.js';
+import { hasCode } from '../error-code.js';
+import { statUnlessAbsent } from './file-identity.js';
 
 /** The suffixes of the files of a database: itself, its write-ahead log, that log's index, the rollback journal. */
 export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
@@ -18,7 +19,7 @@ function isRegularOrAbsent(path: string): boolean {
   try {
     return statUnlessAbsent(path)?.isFile() !== false;
   } catch (error) {
-    if (isCircleOfLinks(error)) return false;
+    if (hasCode(error, 'ELOOP')) return false;
     throw error;
   }
 }

@@ -1,9 +1,7 @@
 import { lstatSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
-import { isCircleOfLinks, statUnlessAbsent } from './file-identity.js';
-
-/** An error thrown by Node.js or SQLite, with a code such as `ENOSPC` or `SQLITE_FULL`, and the path if it is known. */
-export type CodedError = Error & { readonly code: string; readonly path?: unknown };
+import { type CodedError, hasCode } from '../error-code.js';
+import { statUnlessAbsent } from './file-identity.js';
 
 /** Explains an error in DATA_DIR: the path, the problem, and the remedy if one is known. */
 export function explainFailure(error: CodedError, dataDirectory: string): string {
@@ -25,7 +23,7 @@ function obstacleOn(path: string, directory: string): string | undefined {
       if (!stats) return `${at} is a symbolic link to nothing`;
       if (at !== path && !stats.isDirectory()) return `${at} is not a directory`;
     } catch (error) {
-      if (isCircleOfLinks(error)) return `${at} is a symbolic link that leads in a circle`;
+      if (hasCode(error, 'ELOOP')) return `${at} is a symbolic link that leads in a circle`;
       throw error;
     }
   }

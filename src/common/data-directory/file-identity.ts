@@ -1,4 +1,5 @@
 import { type BigIntStats, statSync } from 'node:fs';
+import { hasCode } from '../error-code.js';
 
 /** A file's device and inode number. Two files that exist at the same time never have both numbers in common. */
 export interface FileIdentity {
@@ -15,13 +16,10 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return undefined;
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
   }
 }
-
-/** Whether an error of the file system means that a path leads through symbolic links in a circle. */
-export const isCircleOfLinks = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ELOOP';
 
 /** Like `statUnlessAbsent`, for the identity of a file. */
 export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;

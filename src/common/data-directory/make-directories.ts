@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { hasCode } from '../error-code.js';
 import { DataDirectoryError } from './data-directory-error.js';
 import { statUnlessAbsent } from './file-identity.js';
 
@@ -15,11 +16,10 @@ export function makeDirectories(path: string, mode?: number): void {
   try {
     mkdirSync(path, mode);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' && dirname(path) !== path && !statUnlessAbsent(dirname(path))) {
+    if (hasCode(error, 'ENOENT') && dirname(path) !== path && !statUnlessAbsent(dirname(path))) {
       makeDirectories(dirname(path));
       makeDirectories(path, mode);
-    } else if (code === 'EEXIST') {
+    } else if (hasCode(error, 'EEXIST')) {
       assertDirectory(path);
     } else {
       throw error;

@@ -5,10 +5,11 @@ import Database from 'libsql';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
+import { hasCode } from '../../../../common/error-code.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { checkpoint, type IdentityDatabase, immediately, isBusy, unlessBusy } from './identity-writer.js';
-import { isCode, syncDirectory } from './private-files.js';
+import { syncDirectory } from './private-files.js';
 
 const SCHEMA_VERSION = 1;
 const SCHEMA = `
@@ -146,7 +147,7 @@ function createPrivateFile(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {
-    if (!isCode(error, 'EEXIST')) throw error;
+    if (!hasCode(error, 'EEXIST')) throw error;
   }
   chmodSync(path, 0o600);
 }

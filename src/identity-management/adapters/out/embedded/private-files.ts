@@ -4,6 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
+import { hasCode } from '../../../../common/error-code.js';
 
 const OWNER_ONLY = 0o600;
 const MAX_BYTES = 1024 * 1024;
@@ -41,7 +42,7 @@ function readPrivate(path: string): string | undefined {
     chmodSync(path, OWNER_ONLY);
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined;
+    if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   }
 }
@@ -60,7 +61,7 @@ function createOnce(path: string, text: string): void {
     }
     linkSync(temporary, path);
   } catch (error) {
-    if (!isCode(error, 'EEXIST')) throw error;
+    if (!hasCode(error, 'EEXIST')) throw error;
   } finally {
     unlinkSync(temporary);
   }
@@ -77,5 +78,3 @@ export function syncDirectory(path: string): void {
     closeSync(directory);
   }
 }
-
-export const isCode = (error: unknown, code: string): boolean => error instanceof Error && 'code' in error && error.code === code;

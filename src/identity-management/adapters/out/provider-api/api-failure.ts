@@ -1,3 +1,4 @@
+import { hasCode } from '../../../../common/error-code.js';
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
@@ -41,10 +42,10 @@ export class TokenRefused extends ProviderError {
 }
 
 export const UNSENT = 'ERR_UNSENT';
-const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
+const UNSENT_CODES = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
 /** Whether an error means that the request was never sent. */
-export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
+export const isUnsent = (error: unknown): boolean => hasCode(error, ...UNSENT_CODES);
 
 /** The domain error for a request that got no complete answer: `OutcomeUnknown` unless it was never sent. */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {

@@ -1,6 +1,4 @@
-/** Whether an error of the file system has one of these codes, for example `ENOENT`. */
-export const hasCode = (error: unknown, ...codes: string[]): boolean =>
-  error instanceof Error && 'code' in error && codes.includes(String(error.code));
+import { hasCode } from '../../../../common/error-code.js';
 
 /** The result of an action on a path; undefined if the action rejects with `ENOENT` or `ENOTDIR`. */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {

@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { hasCode } from './disk-error.js';
+import { hasCode } from '../../../../common/error-code.js';
 import type { Disk } from './disk.js';
 import type { StorePresence } from './store-presence.js';
 

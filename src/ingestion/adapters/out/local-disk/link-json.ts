@@ -1,5 +1,5 @@
+import { hasCode } from '../../../../common/error-code.js';
 import { parseJson } from '../../../../common/text.js';
-import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 

@@ -7,9 +7,10 @@ import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
+import { hasCode, isCoded } from '../../../../common/error-code.js';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import { type DirectoryOrigin, Disk, type DiskFile, type DiskSpace } from './disk.js';
-import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
+import { LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 
 const run = promisify(execFile);
@@ -222,7 +223,7 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
 }
 
 /** The `code` is a text such as `ENOENT` if the command wasn't started; otherwise it is the exit code, or null. */
-const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
+const couldNotStart = isCoded;
 
 class NodeDiskFile implements DiskFile {
   private own: FileIdentity | undefined;

@@ -1,9 +1,10 @@
 import { basename, dirname } from 'node:path';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { hasCode } from '../../../../common/error-code.js';
 import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
-import { asNotAFile, hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
+import { asNotAFile, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';

@@ -1,6 +1,6 @@
+import { hasCode } from '../../../../common/error-code.js';
 import { Turns } from '../../../../common/turns.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
-import { hasCode } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { MAX_BATCH_BYTES } from './index-log.js';
 import { uploadIdOf } from './index-lines.js';

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
-import { hasCode } from './disk-error.js';
+import { hasCode } from '../../../../common/error-code.js';
 
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';

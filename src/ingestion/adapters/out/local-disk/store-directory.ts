@@ -1,6 +1,7 @@
 import { basename, dirname, join } from 'node:path';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
-import { hasCode, OtherVolumeError } from './disk-error.js';
+import { hasCode } from '../../../../common/error-code.js';
+import { OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
 import { Wakeup } from '../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { v4 as randomUuid, validate as isUuid } from 'uuid';
+import { hasCode } from '../../../../common/error-code.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { hasCode, NotAFileError } from './disk-error.js';
+import { NotAFileError } from './disk-error.js';
 import { type Disk, readWhole } from './disk.js';
 
 const NAME = 'store-id';

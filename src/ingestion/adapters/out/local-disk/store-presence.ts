@@ -1,5 +1,6 @@
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
-import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
+import { hasCode } from '../../../../common/error-code.js';
+import { OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
 /** Error codes for a store that is read-only or forbidden to the process. A full disk causes another code. */

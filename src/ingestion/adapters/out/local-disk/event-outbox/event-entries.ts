@@ -1,10 +1,11 @@
 import { basename, join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { hasCode } from '../../../../../common/error-code.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { Wakeup } from '../../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-names.js';
-import { asNotAFile, hasCode, NotAFileError } from '../disk-error.js';
+import { asNotAFile, NotAFileError } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
 import { jsonOfLink, replaceLink } from '../link-json.js';

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { hasCode } from '../../../../../common/error-code.js';
 import { ABSENT, type ContentProblem, digestProblem, type ExpectedContent, type OnBytes, otherSize } from '../../../../application/store-verification/store-view.js';
-import { hasCode } from '../disk-error.js';
 import { partOf } from '../store-directory.js';
 
 const CHUNK_BYTES = 512 * 1024;

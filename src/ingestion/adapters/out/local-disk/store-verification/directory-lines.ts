@@ -1,8 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { hasCode } from '../../../../../common/error-code.js';
 import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import type { OnBytes } from '../../../../application/store-verification/store-view.js';
-import { hasCode } from '../disk-error.js';
 import { MAX_BATCH_BYTES } from '../index-log.js';
 import { READ_ONLY } from './content-check.js';
 import type { WorkInProgress } from './work-in-progress.js';

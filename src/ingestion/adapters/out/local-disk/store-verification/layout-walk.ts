@@ -1,8 +1,8 @@
 import { lstat, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { hasCode } from '../../../../../common/error-code.js';
 import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
 import type { Entry } from '../../../../application/store-verification/store-view.js';
-import { hasCode } from '../disk-error.js';
 import { STORE_PARTS } from '../store-directory.js';
 
 /**

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { MINUTE_MS } from '../../../../../common/durations.js';
+import { hasCode } from '../../../../../common/error-code.js';
 import { PeriodicJob } from '../../../../../common/periodic-job.js';
-import { hasCode } from '../disk-error.js';
 import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 

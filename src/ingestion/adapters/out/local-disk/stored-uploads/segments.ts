@@ -1,7 +1,8 @@
+import { hasCode } from '../../../../../common/error-code.js';
 import { dayIn, SEGMENTS } from '../../../../domain/layout-names.js';
 import { dayDirectory, linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
-import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
+import { NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import type { Disk } from '../disk.js';
 import type { LineTimes } from './line-times.js';
