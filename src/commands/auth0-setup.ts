@@ -5,8 +5,7 @@ import { TenantSetup } from '../identity-management/adapters/out/auth0/tenant-se
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
-const USAGE = 'load-data-service auth0-setup [--administrator <email>] [--dry-run]';
-const HELP = `${USAGE}
+const HELP = `load-data-service auth0-setup [--administrator <email>] [--dry-run]
 
 Creates what the service needs in an Auth0 tenant (AUTH0_DOMAIN, OIDC_AUDIENCE, AUTH0_CONNECTION). Existing settings are
 kept; running it again changes nothing. Prints the environment for the service, with its secret, and on standard error
@@ -66,4 +65,4 @@ function refusal({ error, description }: TokenRefused, domain: string): string {
   return error === '' ? `There is no tenant at ${domain}.` : `Auth0 gives no token for AUTH0_SETUP_CLIENT_ID: ${description || error}.`;
 }
 
-await runCommand(() => runSetup({ usage: USAGE, help: HELP, credentials: CREDENTIALS, begin }), 1, 2);
+await runCommand(() => runSetup({ help: HELP, credentials: CREDENTIALS, begin }), 1, 2);

@@ -1,6 +1,6 @@
 import process from 'node:process';
-import { afterEach, expect, it, vi } from 'vitest';
-import { runCommand } from './command.js';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { commandArguments, runCommand } from './command.js';
 
 const { exitCode } = process;
 afterEach(() => {
@@ -14,4 +14,29 @@ it('prints the innermost cause of an error, also one without a text, as for a ho
   await runCommand(() => Promise.reject(new Error('The store took no object.', { cause: refused })), 2);
   expect(printed.mock.calls).toEqual([['The store took no object. (ECONNREFUSED)\n']]);
   expect(process.exitCode).toBe(2);
+});
+
+describe('the arguments of a command', () => {
+  const { argv } = process;
+  afterEach(() => {
+    process.argv = argv;
+  });
+
+  const options = { date: { type: 'string' }, customer: { type: 'string', multiple: true }, json: { type: 'boolean', default: false } } as const;
+  const given = (...parameters: string[]) => {
+    process.argv = ['node', 'command', ...parameters];
+    return commandArguments({ help: 'command [--date]\n\nIt helps.\n', options }, (values) => ({ ...values }));
+  };
+
+  it('are refused with the usage if an option that takes one value is repeated', () => {
+    const refusal = '--date can be given only once (usage: command [--date])';
+    expect(() => given('--date', '1', '--json', '--date', '1')).toThrow(refusal);
+    expect(given('--date', '1', '--json', '--json', '--customer', 'a', '--customer', 'b')).toEqual({ date: '1', json: true, customer: ['a', 'b'] });
+  });
+
+  it('are not read when they ask for help, which is printed', () => {
+    const printed = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    expect(given('--date', '1', '--help', '--date', '2')).toBeUndefined();
+    expect(printed.mock.calls).toEqual([['command [--date]\n\nIt helps.\n']]);
+  });
 });

@@ -1,7 +1,11 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { messageWithRootCause } from '../common/error-message.js';
 import { dropOutputWithoutReader, isOutputWithoutReader } from '../common/output-without-reader.js';
 import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
+
+type OptionsConfig = NonNullable<ParseArgsConfig['options']>;
+type Values<Options extends OptionsConfig> = ReturnType<typeof parseArgs<{ options: Options }>>['values'];
 
 /** Ends a command early. The error's message is printed for the user; the error's `cause` isn't. */
 export class CommandError extends Error {}
@@ -25,16 +29,38 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
   }
 }
 
+interface CommandLine<Options extends OptionsConfig> {
+  /** The text for `--help`. Its first line is the usage. */
+  readonly help: string;
+  /** The options, except `help`, which every command has. */
+  readonly options?: Options;
+  /** Whether there may be arguments that aren't options (default: false). */
+  readonly allowPositionals?: boolean;
+  /** The problem that an error of `parseArgs` or `read` means (default: the first line of its message). */
+  readonly problem?: (error: Error) => string | undefined;
+}
+
 /**
- * Parses the arguments of a command.
+ * The arguments of the command, as `read` returns them. For `--help`, prints the help instead, and returns undefined.
  *
- * @throws UsageError when `parse` throws. Its message contains `usage` and the first line of the error of `parse`.
+ * @throws UsageError when an option is unknown, when one with a single value is repeated, and when `read` throws.
  */
-export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
+export function commandArguments<const Options extends OptionsConfig, Arguments>(
+  { help, options, allowPositionals = false, problem = ({ message }) => message.split('\n')[0] }: CommandLine<Options>,
+  read: (values: Values<Options>, positionals: readonly string[]) => Arguments,
+): Arguments | undefined {
   try {
-    return parse();
+    const { values, positionals, tokens } = parseArgs({ options: { ...options, help: { type: 'boolean' } }, allowPositionals, tokens: true });
+    const names = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
+    if (names.includes('help')) {
+      process.stdout.write(help);
+      return undefined;
+    }
+    // `parseArgs` would keep only the last value.
+    const repeated = names.find((name, at) => options?.[name]?.type === 'string' && !options[name].multiple && names.indexOf(name) < at);
+    if (repeated !== undefined) throw new Error(`--${repeated} can be given only once`);
+    return read(values as Values<Options>, positionals);
   } catch (error) {
-    const [problem] = (error as Error).message.split('\n');
-    throw new UsageError(`${problem ?? ''} (usage: ${usage})`, { cause: error });
+    throw new UsageError(`${problem(error as Error) ?? ''} (usage: ${help.slice(0, help.indexOf('\n'))})`, { cause: error });
   }
 }

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { writeReport } from './progress-line.js';
@@ -7,10 +6,9 @@ import { closedDays, isClosed } from '../ingestion/adapters/out/object-storage/c
 import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
 import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
 import type { Day } from '../ingestion/adapters/out/object-storage/segment-names.js';
-import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
+import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
 
-const USAGE = 'load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
-const HELP = `${USAGE}
+const HELP = `load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]
 
 Merges the small segments of past days in a bucket into a few large ones, and removes expired idempotency keys. The
 service does so too, for the last week. Both may run at once.
@@ -27,39 +25,23 @@ Examples:
 
 Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done, or wrong usage.
 `;
-
-interface CompactArguments {
-  readonly kinds: readonly UploadKind[];
-  readonly date: string | undefined;
-  readonly dryRun: boolean;
-  readonly json: boolean;
-  readonly help: boolean;
-}
-
-function given(): CompactArguments {
-  const { values } = parseArgs({
-    options: {
-      date: { type: 'string' },
-      kind: { type: 'string' },
-      'dry-run': { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  const { date, kind, 'dry-run': dryRun, json, help } = values;
-  const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
-  if (kinds.length === 0) throw new Error('--kind must be historical or nowcast');
-  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date must have the form YYYY-MM-DD');
-  if (date !== undefined && !isClosed(date, Date.now())) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
-  return { kinds, date, dryRun, json, help };
-}
+const OPTIONS = {
+  date: { type: 'string' },
+  kind: { type: 'string' },
+  'dry-run': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+} as const;
 
 async function main(): Promise<number> {
-  const { kinds, date, dryRun, json, help } = commandArguments(USAGE, given);
-  if (help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
+  const given = commandArguments({ help: HELP, options: OPTIONS }, ({ date, kind, 'dry-run': dryRun, json }) => {
+    const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
+    if (kinds.length === 0) throw new Error('--kind must be historical or nowcast');
+    if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date must have the form YYYY-MM-DD');
+    if (date !== undefined && !isClosed(date, Date.now())) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
+    return { kinds, date, dryRun, json };
+  });
+  if (!given) return 0;
+  const { kinds, date, dryRun, json } = given;
   const { fileStorage, maxUploadBytes } = loadEnvironment();
   if (fileStorage.adapter === 'local') {
     process.stdout.write('FILE_STORAGE is local: the segments on a local disk are large already.\n');

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { openFileStorage } from '../app/file-storage.factory.js';
 import { commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
@@ -11,8 +10,7 @@ import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
 import { parseTime } from '../ingestion/domain/upload-filter.js';
 import { isCustomerId } from '../ingestion/domain/upload.js';
 
-const USAGE = 'load-data-service erase --customer <id> [--before <time>] [--dry-run] [--json]';
-const HELP = `${USAGE}
+const HELP = `load-data-service erase --customer <id> [--before <time>] [--dry-run] [--json]
 
 Removes all uploads of a customer for good: their lines, their bytes and their idempotency keys. On a local disk the
 service must be stopped; with a bucket it may run. If the command is interrupted, run it again to remove the rest.
@@ -29,44 +27,22 @@ Examples:
 
 Exit code: 0 done, 2 something couldn't be removed, or wrong usage.
 `;
-
-interface EraseArguments {
-  readonly customerId: string;
-  readonly before: Date | undefined;
-  readonly dryRun: boolean;
-  readonly json: boolean;
-}
-
-function given(): EraseArguments | undefined {
-  const { values } = parseArgs({
-    options: {
-      // Lists, because `parseArgs` otherwise keeps only the last of a repeated option.
-      customer: { type: 'string', multiple: true, default: [] },
-      before: { type: 'string', multiple: true, default: [] },
-      'dry-run': { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  const { customer: customers, before: times, 'dry-run': dryRun, json, help } = values;
-  if (help) return undefined;
-  if (customers.length > 1) throw new Error('--customer can be given only once');
-  if (times.length > 1) throw new Error('--before can be given only once');
-  const [customerId] = customers;
-  const [before] = times;
-  if (!isCustomerId(customerId)) throw new Error('--customer must be the id of a customer');
-  const time = before === undefined ? undefined : parseTime(before);
-  if (before !== undefined && !time) throw new Error('--before must be a time such as 2026-01-01T00:00:00Z');
-  return { customerId, before: time, dryRun, json };
-}
+const OPTIONS = {
+  customer: { type: 'string' },
+  before: { type: 'string' },
+  'dry-run': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+} as const;
 
 async function main(): Promise<number> {
-  const wanted = commandArguments(USAGE, given);
-  if (!wanted) {
-    process.stdout.write(HELP);
-    return 0;
-  }
-  const { customerId, before: to, dryRun, json } = wanted;
+  const given = commandArguments({ help: HELP, options: OPTIONS }, ({ customer: customerId, before, 'dry-run': dryRun, json }) => {
+    if (!isCustomerId(customerId)) throw new Error('--customer must be the id of a customer');
+    const to = before === undefined ? undefined : parseTime(before);
+    if (before !== undefined && !to) throw new Error('--before must be a time such as 2026-01-01T00:00:00Z');
+    return { customerId, to, dryRun, json };
+  });
+  if (!given) return 0;
+  const { customerId, to, dryRun, json } = given;
   // Warnings go to standard error, because standard output has only the result.
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
   const environment = loadEnvironment();

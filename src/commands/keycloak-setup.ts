@@ -6,8 +6,7 @@ import { RealmSetup } from '../identity-management/adapters/out/keycloak/realm-s
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import { askForCredentials, type Credentials, type ProviderSetup, runSetup } from './setup-command.js';
 
-const USAGE = 'load-data-service keycloak-setup [--administrator <email>] [--dry-run]';
-const HELP = `${USAGE}
+const HELP = `load-data-service keycloak-setup [--administrator <email>] [--dry-run]
 
 Creates what the service needs in a Keycloak realm (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm itself if it is missing.
 Existing settings are kept; running it again changes nothing. Prints the environment for the service, with its secret, and
@@ -74,4 +73,4 @@ function refusal({ error, description }: TokenRefused, url: string): string {
   return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
 }
 
-await runCommand(() => runSetup({ usage: USAGE, help: HELP, credentials: CREDENTIALS, begin }), 1, 2);
+await runCommand(() => runSetup({ help: HELP, credentials: CREDENTIALS, begin }), 1, 2);

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
@@ -10,8 +9,7 @@ import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
 
-const USAGE = 'load-data-service move --to s3|azure [--dry-run] [--json]';
-const HELP = `${USAGE}
+const HELP = `load-data-service move --to s3|azure [--dry-run] [--json]
 
 Moves the uploads in DATA_DIR to an empty bucket, which S3_… or AZURE_STORAGE_… name. DATA_DIR stays as it is.
 While the service runs, only files are copied. Stop the service and run the command again: it copies what is new, and
@@ -28,6 +26,11 @@ Examples:
 
 Exit code: 0 all is in the bucket, 1 a line or file can't be moved, 2 something couldn't be done, or wrong usage, 3 the service must be stopped for the last step.
 `;
+const OPTIONS = {
+  to: { type: 'string' },
+  'dry-run': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+} as const;
 
 type Result = 'moved' | 'moved before' | 'would be moved' | 'not moved' | 'waits for the service to stop';
 const EXIT_CODES: Readonly<Record<Result, number>> = {
@@ -44,27 +47,12 @@ interface MoveArguments {
   readonly json: boolean;
 }
 
-function given(): MoveArguments | undefined {
-  const { values } = parseArgs({
-    options: {
-      to: { type: 'string' },
-      'dry-run': { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  const { to, 'dry-run': dryRun, json, help } = values;
-  if (help) return undefined;
-  if (to !== 's3' && to !== 'azure') throw new Error('--to must be s3 or azure');
-  return { to, dryRun, json };
-}
-
 async function main(): Promise<number> {
-  const wanted = commandArguments(USAGE, given);
-  if (!wanted) {
-    process.stdout.write(HELP);
-    return 0;
-  }
+  const wanted = commandArguments({ help: HELP, options: OPTIONS }, ({ to, 'dry-run': dryRun, json }): MoveArguments => {
+    if (to !== 's3' && to !== 'azure') throw new Error('--to must be s3 or azure');
+    return { to, dryRun, json };
+  });
+  if (!wanted) return 0;
   const environment = loadEnvironment({ FILE_STORAGE: wanted.to });
   const { fileStorage, dataDirectory, maxUploadBytes } = environment;
   if (fileStorage.adapter !== 's3' && fileStorage.adapter !== 'azure') throw new CommandError('--to must be s3 or azure');

@@ -1,11 +1,9 @@
-import { parseArgs } from 'node:util';
 import { commandArguments, runCommand } from './command.js';
 import { explainRefusal } from '../app/explain-refusal.js';
 import { loadEnvironmentWithAdapters } from '../app/load-environment.js';
 import { readVariables } from '../configuration/variables.js';
 
-const USAGE = 'load-data-service [serve]';
-const HELP = `${USAGE}
+const HELP = `load-data-service [serve]
 
 Serves on HOST and PORT until SIGTERM or SIGINT. Prints one line with its URL when it is ready. Without settings, it
 listens on http://127.0.0.1:3000, keeps all data in ./data, and needs no other server.
@@ -20,11 +18,7 @@ Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
 `;
 
 async function main(): Promise<number> {
-  const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));
-  if (values.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
+  if (!commandArguments({ help: HELP }, (values) => values)) return 0;
   let dataDirectory = '';
   try {
     const environment = await loadEnvironmentWithAdapters(readVariables());

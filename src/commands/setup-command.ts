@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util';
 import { isEmail } from 'class-validator';
-import { hasCode } from '../common/error-code.js';
+import { hasCode, isCoded } from '../common/error-code.js';
 import { CommandError, commandArguments } from './command.js';
 import { toDotEnv } from './dot-env.js';
 import { ask, isTerminal } from './prompt.js';
@@ -21,7 +20,6 @@ export interface ProviderSetup {
 }
 
 export interface SetupCommand {
-  readonly usage: string;
   readonly help: string;
   readonly credentials: Credentials;
   readonly begin: () => Promise<ProviderSetup>;
@@ -32,11 +30,7 @@ export interface Credentials {
   readonly questions: readonly [name: string, secret: string];
 }
 
-interface SetupArguments {
-  readonly administrator: string | undefined;
-  readonly dryRun: boolean;
-  readonly help: boolean;
-}
+const OPTIONS = { administrator: { type: 'string' }, 'dry-run': { type: 'boolean', default: false } } as const;
 
 const comeFrom = ({ variables }: Credentials): string => `credentials come from ${variables.join(' and ')}`;
 
@@ -51,12 +45,13 @@ const printLine = (line: string): void => {
  * @throws CommandError when the arguments are invalid, the provider refuses the credentials, or their rights don't
  * suffice; other errors of `begin` and of its result. Changes that were made before an error stay.
  */
-export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
-  const given = commandArguments(usage, () => argumentsOf(credentials));
-  if (given.help) {
-    process.stdout.write(help);
-    return 0;
-  }
+export async function runSetup({ help, credentials, begin }: SetupCommand): Promise<number> {
+  const problem = (error: Error): string => problemWithoutArgument(error, credentials);
+  const given = commandArguments({ help, options: OPTIONS, problem }, ({ administrator, 'dry-run': dryRun }) => {
+    if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator must be an e-mail address');
+    return { administrator: administrator?.toLowerCase(), dryRun };
+  });
+  if (!given) return 0;
   const setup = await begin();
   try {
     const count = await change(await setup.parts(given.administrator), given.dryRun);
@@ -99,26 +94,10 @@ function explained(error: unknown, { rights, refusal }: ProviderSetup): unknown 
   return error instanceof TokenRefused ? new CommandError(refusal(error), { cause: error }) : error;
 }
 
-function argumentsOf(credentials: Credentials): SetupArguments {
-  const { administrator, 'dry-run': dryRun, help } = parsed(credentials);
-  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator must be an e-mail address');
-  return { administrator: administrator?.toLowerCase(), dryRun, help };
-}
-
-function parsed(credentials: Credentials) {
-  try {
-    return parseArgs({
-      options: {
-        administrator: { type: 'string' },
-        'dry-run': { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    }).values;
-  } catch (error) {
-    // The message of `parseArgs` quotes the argument, which may be a password, so that message isn't shown.
-    const isUnknown = !hasCode(error, 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE');
-    throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument has no value, or one too many', { cause: error });
-  }
+/** An error of `parseArgs` has a code. Its message isn't shown, because it quotes the argument, which may be a password. */
+function problemWithoutArgument(error: Error, credentials: Credentials): string {
+  if (!isCoded(error)) return error.message;
+  return hasCode(error, 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') ? 'An argument has no value, or one too many' : `There is an unknown argument; ${comeFrom(credentials)}`;
 }
 
 async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {

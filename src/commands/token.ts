@@ -1,6 +1,5 @@
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { isLocked } from '../common/data-directory/data-directory-lock.js';
 import { fileIdentity } from '../common/data-directory/file-identity.js';
@@ -12,8 +11,7 @@ import { loadSigningKeys } from '../identity-management/adapters/out/embedded/si
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
 import { UserNotFound } from '../identity-management/domain/errors.js';
 
-const USAGE = 'load-data-service token [--user <user_id>] [--customer <id>]...';
-const HELP = `${USAGE}
+const HELP = `load-data-service token [--user <user_id>] [--customer <id>]...
 
 Prints an access token of the embedded identity provider, which is valid for one hour: the administrator's, or a user's
 with the current permissions of their roles. Works whether the service runs or not.
@@ -28,6 +26,7 @@ Examples:
 
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
+const OPTIONS = { user: { type: 'string' }, customer: { type: 'string', multiple: true, default: [] as string[] } } as const;
 
 /** The maximum length of a token, in characters. All headers of a request together must fit into 16 KiB. */
 const MAX_LENGTH = 15_000;
@@ -35,19 +34,6 @@ const MAX_LENGTH = 15_000;
 interface TokenArguments {
   readonly user?: string | undefined;
   readonly customer: readonly string[];
-  readonly help: boolean;
-}
-
-function tokenArguments(): TokenArguments {
-  const { values } = parseArgs({
-    options: {
-      user: { type: 'string' },
-      customer: { type: 'string', multiple: true, default: [] },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  if (values.customer.includes('')) throw new Error('--customer must not be empty');
-  return values;
 }
 
 /**
@@ -87,11 +73,11 @@ function assertIdentityExists(dataDirectory: string): void {
 }
 
 async function main(): Promise<number> {
-  const given = commandArguments(USAGE, tokenArguments);
-  if (given.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
+  const given = commandArguments({ help: HELP, options: OPTIONS }, (values) => {
+    if (values.customer.includes('')) throw new Error('--customer must not be empty');
+    return values;
+  });
+  if (!given) return 0;
   const environment = loadEnvironment();
   if (environment.identityProvider.adapter !== 'embedded') {
     throw new CommandError('Only the embedded identity provider issues tokens here (IDENTITY_PROVIDER); docs/keycloak.md and docs/auth0.md say how to get others.');

@@ -1,4 +1,3 @@
-import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { writeReport } from './progress-line.js';
@@ -9,8 +8,7 @@ import { verificationProgress } from '../ingestion/application/store-verificatio
 import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
 import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
 
-const USAGE = 'load-data-service verify [--json] [<directory>]';
-const HELP = `${USAGE}
+const HELP = `load-data-service verify [--json] [<directory>]
 
 Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
 FILE_STORAGE chose, or in another directory.
@@ -25,28 +23,22 @@ Examples:
 
 Exit code: 0 no defect, 1 defects, 2 something couldn't be checked, or wrong usage.
 `;
-
-function given() {
-  const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
-  const parsed = parseArgs({ options, allowPositionals: true });
-  if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('only one directory can be given');
-  return parsed;
-}
+const OPTIONS = { json: { type: 'boolean', default: false } } as const;
 
 async function main(): Promise<number> {
-  const { values, positionals } = commandArguments(USAGE, given);
-  if (values.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
-  const [directory] = positionals;
-  if (directory !== undefined) return report(verifyStore(directory), values);
+  const given = commandArguments({ help: HELP, options: OPTIONS, allowPositionals: true }, ({ json }, directories) => {
+    if (directories.length > 1 || directories.includes('')) throw new Error('only one directory can be given');
+    return { json, directory: directories[0] };
+  });
+  if (!given) return 0;
+  const { directory } = given;
+  if (directory !== undefined) return report(verifyStore(directory), given);
   const { fileStorage, dataDirectory, maxUploadBytes } = loadEnvironment();
-  if (fileStorage.adapter === 'local') return report(verifyStore(dataDirectory), values);
+  if (fileStorage.adapter === 'local') return report(verifyStore(dataDirectory), given);
   if (fileStorage.adapter === 'module') throw new CommandError('FILE_STORAGE is a module, whose store only the module can check.');
   const bucket = await openBucket(fileStorage, maxUploadBytes);
   try {
-    return await report(verifyBucket(bucket), values);
+    return await report(verifyBucket(bucket), given);
   } finally {
     bucket.close();
   }

@@ -46,6 +46,22 @@ describe('load-data-service', () => {
     expect(stderr).toMatch(message);
   });
 
+  it.each([
+    ['token', 1, ['--user', 'u1', '--user', 'u2']],
+    ['compact', 2, ['--date', '2026-01-01', '--date=2026-01-02']],
+    ['compact', 2, ['--kind', 'nowcast', '--date', '2026-01-01', '--kind', 'historical']],
+    ['move', 2, ['--to', 's3', '--to', 'azure']],
+    ['erase', 2, ['--customer', 'c1', '--customer', 'c2']],
+    ['erase', 2, ['--customer', 'c1', '--before', '2026-01-01T00:00:00Z', '--before', '2025-01-01T00:00:00Z']],
+    ['keycloak-setup', 2, ['--administrator', 'ada@grid.example', '--administrator', 'bob@grid.example']],
+    ['auth0-setup', 2, ['--administrator', 'ada@grid.example', '--administrator', 'bob@grid.example']],
+  ])('%s refuses a repeated option in one line and exits with %i: %j', async (command, wrongUsage, parameters) => {
+    const { code, stdout, stderr } = await run([command, ...parameters]);
+    const repeated = parameters.map((text) => text.split('=')[0]).find((name, at, names) => names.indexOf(name) < at) ?? '';
+    expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: wrongUsage, stdout: '', lines: 2 });
+    expect(stderr).toContain(`${repeated} can be given only once (usage: load-data-service ${command} `);
+  });
+
   it.each<[string, 'stdout' | 'stderr', number]>([
     ['help', 'stdout', 0],
     ['--version', 'stdout', 0],
