@@ -1,9 +1,9 @@
 import { FairQueue } from './fair-queue.js';
+import { KIB, MIB } from './sizes.js';
 
-const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
 /** How much memory one body may hold without taking it from the budget, in bytes. */
-export const FREE_BYTES = 64 * 1024;
+export const FREE_BYTES = 64 * KIB;
 const SHORT_AFTER_MS = 1_000;
 
 /**

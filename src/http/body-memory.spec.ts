@@ -2,9 +2,9 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { FREE_BYTES, MemoryBudget } from '../common/memory-budget.js';
+import { MIB } from '../common/sizes.js';
 import { BodyMemory } from './body-memory.js';
 
-const MIB = 1024 * 1024;
 const clientOf = () => ({ socket: Object.assign(new EventEmitter(), { destroyed: false }) }) as unknown as IncomingMessage;
 
 /**

@@ -2,10 +2,10 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FREE_BYTES, MemoryBudget } from '../common/memory-budget.js';
+import { KIB } from '../common/sizes.js';
 import { BodyMemory } from './body-memory.js';
 import { ClientRate } from './client-rate.js';
 
-const KIB = 1024;
 const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
 
 /** Simulates a client that sends `bytesPerSecond` bytes in each second. */

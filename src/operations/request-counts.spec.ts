@@ -1,9 +1,8 @@
 import { serialize } from 'node:v8';
 import type { ThrottlerStorage } from '@nestjs/throttler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MINUTE_MS } from '../common/durations.js';
 import { rateLimit } from './rate-limit.js';
-
-const MINUTE_MS = 60_000;
 
 describe('the counts of the rate limit', () => {
   let counts: ThrottlerStorage;

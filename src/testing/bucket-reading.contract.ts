@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { MIB } from '../common/sizes.js';
 import type { Bucket, ListedObject } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { PROMISES } from './bucket.promises.js';
-import { atOnce, BucketChecks, type BucketContractSubject, gather, KEY, MIB, PAGE_SIZE, yielding } from './bucket.subject.js';
+import { atOnce, BucketChecks, type BucketContractSubject, gather, KEY, PAGE_SIZE, yielding } from './bucket.subject.js';
 import { assertBytes, assertEqual, assertLength, assertMatches, eventually } from './expectations.js';
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';

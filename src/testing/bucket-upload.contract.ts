@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
+import { MIB } from '../common/sizes.js';
 import { type Bucket, ObjectExistsError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { PROMISES } from './bucket.promises.js';
-import { BucketChecks, type BucketContractSubject, gather, KEY, MIB, oddSizes, yielding } from './bucket.subject.js';
+import { BucketChecks, type BucketContractSubject, gather, KEY, oddSizes, yielding } from './bucket.subject.js';
 import { assertEqual, assertInstance, assertLength, assertMatches, eventually, rejectionOf } from './expectations.js';
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { MINUTE_MS } from '../common/durations.js';
+import { MIB } from '../common/sizes.js';
 import { type Bucket, MissingRightError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { bucketReadingContract } from './bucket-reading.contract.js';
 import { bucketUploadContract } from './bucket-upload.contract.js';
 import { PROMISES } from './bucket.promises.js';
-import { BucketChecks, type BucketContractSubject, type BucketRight, gather, KEY, MIB, PAGE_SIZE, RIGHTS, yielding } from './bucket.subject.js';
+import { BucketChecks, type BucketContractSubject, type BucketRight, gather, KEY, PAGE_SIZE, RIGHTS, yielding } from './bucket.subject.js';
 import { assertBytes, assertEqual, assertInstance, assertLength, assertMatches, rejectionOf } from './expectations.js';
 import { promisesOf } from './port-promise.js';
 import { currentTestRunner, type TestRunner } from './test-runner.js';

@@ -50,7 +50,6 @@ export class BucketChecks {
   };
 }
 
-export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
 /** Chunk sizes that add up to `sum`. No chunk before the last ends at a whole MiB, as a part of an upload may. */

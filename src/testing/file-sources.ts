@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { MIB } from '../common/sizes.js';
 
-const MIB = 1024 * 1024;
 const MEASURE_EVERY = 16;
 
 let collectGarbage: (() => void) | undefined;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { KIB, MIB } from '../common/sizes.js';
 import type { StoredContent, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
 import { assertBytes, assertEqual, assertMatches, rejectionOf } from './expectations.js';
@@ -111,11 +112,11 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     }
 
     it(PROMISES.pull, 'stores 20 MiB, and requests each chunk only after the previous one has arrived', async () => {
-      const chunks = Array.from({ length: 160 }, () => randomBytes(128 * 1024));
+      const chunks = Array.from({ length: 160 }, () => randomBytes(128 * KIB));
       const source = new CountingSource(chunks);
       const { content } = await storeUpload(subject.storage, anUploadDraft().with({ bytes: source }).build());
       const bytes = Buffer.concat(chunks);
-      assertMatches(content, { size: 20 * 1024 * 1024, sha256: sha256Of(bytes) });
+      assertMatches(content, { size: 20 * MIB, sha256: sha256Of(bytes) });
       assert.equal(source.mostAtOnce, 1, `${source.mostAtOnce} chunks were requested at once, instead of 1.`);
       await assertFile(content?.path, bytes);
     });
@@ -123,7 +124,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
     it(PROMISES.pull, `holds at most ${HELD_MIB} MiB of a file of ${LONG_MIB} MiB in memory`, async () => {
       if (subject.isInMemory) return;
       const { content } = await storeUpload(subject.storage, anUploadDraft().with({ bytes: longFile(LONG_MIB, HELD_MIB) }).build());
-      assert.equal(content?.size, LONG_MIB * 1024 * 1024);
+      assert.equal(content?.size, LONG_MIB * MIB);
     });
 
     for (const [what, hasFile] of [['without a file', false], ['with a file', true]] as const) {

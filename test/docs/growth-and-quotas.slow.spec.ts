@@ -2,10 +2,10 @@ import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { anUploadDraft } from '../../src/testing/index.js';
 
-const MIB = 1024 * 1024;
 const FILE_BYTES = 10 * 1024;
 const BLOCK_BYTES = 4096;
 

@@ -6,6 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { HOUR_MS } from '../../src/common/durations.js';
+import { MIB } from '../../src/common/sizes.js';
 import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { Compactor } from '../../src/ingestion/adapters/out/object-storage/compactor.js';
@@ -16,7 +18,6 @@ import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.
 import { Sweeper } from '../../src/ingestion/adapters/out/object-storage/sweeper.js';
 import { anUploadDraft, InMemoryBucket } from '../../src/testing/index.js';
 
-const MIB = 1024 * 1024;
 const logger = { warn: () => undefined };
 
 type UploadDraftBuilder = ReturnType<typeof anUploadDraft>;
@@ -205,7 +206,6 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
 
 describe('docs/sizing-replicas.md: requests of the background work', () => {
   const SEGMENTS = 3;
-  const HOUR_MS = 3_600_000;
   /** After this many iterations of the event loop without an operation on the bucket, its turns are over. */
   const QUIET_ITERATIONS = 50;
   afterEach(() => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { answerMemory } from '../../src/common/memory-budget.js';
+import { MIB } from '../../src/common/sizes.js';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -12,7 +13,6 @@ import { startService } from '../support/service.js';
 import { askUnread, lengthOfRest } from '../support/slow-clients.js';
 
 describe('answers with long index lines', () => {
-  const MIB = 1024 * 1024;
   /** A number of clients whose answers need several times the memory budget. */
   const CLIENTS = 6;
   let directory: string;

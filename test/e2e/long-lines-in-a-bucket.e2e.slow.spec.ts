@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { answerMemory } from '../../src/common/memory-budget.js';
+import { MIB } from '../../src/common/sizes.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -9,7 +10,6 @@ import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.build
 import { type RunningService, startService } from '../support/service.js';
 import { askUnread, lengthOfRest } from '../support/slow-clients.js';
 
-const MIB = 1024 * 1024;
 const CLIENTS = 6;
 /**
  * The length of the upload's index line and of its answer, in bytes, but for some hundred. More than what the buffers of

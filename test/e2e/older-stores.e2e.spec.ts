@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import Database from 'libsql';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { HOUR_MS } from '../../src/common/durations.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { verifyStore } from '../../src/ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
@@ -16,7 +17,6 @@ import { WebhookReceiver } from '../support/webhook-receiver.js';
 
 /** A folder with what `test/stores/write.mjs` has written with each version, named like the version. */
 const STORES = 'test/stores';
-const HOUR_MS = 3_600_000;
 const PATHS = { historical: '/ingestHistoricalLoadData/upload_historical', nowcast: '/ingestNowcastLoadData/upload_nowcast' };
 
 interface Line extends SeenLine {

@@ -9,6 +9,7 @@ import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-dis
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { MIB } from '../../src/common/sizes.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -412,7 +413,6 @@ describe('GET /uploads/<upload_id>/content', () => {
 });
 
 describe('a download that ends early', () => {
-  const MIB = 1024 * 1024;
   let directory: string;
   let storage: LocalDiskFileStorage;
   let own: RunningService;

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { ContainerClient, ContainerSASPermissions, type RestError } from '@azure/storage-blob';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import {
   AzureBlobBucket,
   type AzureBlobBucketOptions,
@@ -15,7 +16,6 @@ import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { type FaultProxy, otherTime, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 
-const MIB = 1024 * 1024;
 const PATIENT_MS = 20_000;
 const IMPATIENT_MS = 1_000;
 

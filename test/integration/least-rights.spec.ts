@@ -9,6 +9,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { compactDay } from '../../src/ingestion/adapters/out/object-storage/compaction.js';
 import { markerKey, ownSegment } from '../../src/ingestion/adapters/out/object-storage/keys.js';
@@ -21,7 +22,6 @@ import { BucketView } from '../../src/testing/bucket.view.js';
 import { anUploadDraft } from '../../src/testing/upload-draft.builder.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
-const MIB = 1024 * 1024;
 const USER = { accessKeyId: 'service', secretAccessKey: 'service-secret' };
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
 /** The steps that fail for an S3 user who may only read. */

@@ -7,6 +7,7 @@ import type { Writable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { parseEnvironment } from '../../src/configuration/service.js';
 import { freePort } from '../servers/server.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
@@ -19,7 +20,6 @@ import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection }
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
 const CSV = { 'Content-Type': 'text/csv' };
-const MIB = 1024 ** 2;
 /** The size of a large upload: many times what all buffers on its way hold. */
 const LARGE_BYTES = 256 * MIB;
 /** The default of MAX_UPLOAD_BYTES. One upload through each proxy has this size, which is more than 32 bits can count. */

@@ -6,12 +6,12 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 import { selfSigned } from '../servers/self-signed.mjs';
 
 const BUCKET = 'load-data';
-const MIB = 1024 * 1024;
 const UPLOAD = '/ingestNowcastLoadData/upload_nowcast?customer_id=acme&filename=load.csv&manufacturer=Acme';
 
 interface Received {

@@ -8,6 +8,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { ObjectExistsError, StoreSilentError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { S3Bucket, type S3BucketOptions } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { bucketContract, type BucketContractSubject, type BucketRight, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
@@ -15,7 +16,6 @@ import { type FaultProxy, otherTime, type ProxiedRequest, startFaultProxy } from
 import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
-const MIB = 1024 * 1024;
 const BUCKET = 'load-data';
 const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0.csv';
 /** The bucket's time limit for a call. It is short, so that a call fails soon when the store does not respond. */

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { BucketView } from '../../src/testing/bucket.view.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
@@ -8,7 +9,6 @@ import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const BUCKET = 'load-data';
 const PATIENCE = { timeout: 20_000, interval: 50 };
-const MIB = 1024 * 1024;
 const UPLOAD = '/ingestNowcastLoadData/upload_nowcast?customer_id=acme&filename=load.csv&manufacturer=Acme';
 
 describe.runIf(isVersitygwAvailable())('two services on one bucket', () => {

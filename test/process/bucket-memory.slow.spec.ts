@@ -5,8 +5,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 
-const MIB = 1024 * 1024;
 /** As long as the longest segment that compaction makes. */
 const LENGTH = 64 * MIB;
 const DATE = 'Tue, 10 Mar 2026 12:00:00 GMT';

@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
-const MIB = 1024 * 1024;
 const CLIENTS = 600;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
 const isLinux = existsSync('/proc/self/status');

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DAY_MS } from '../../src/common/durations.js';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { encodeRemovalLines } from '../../src/ingestion/adapters/out/local-disk/stored-uploads/removal-list.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
@@ -13,7 +14,6 @@ import { type Acknowledged, Load } from '../support/load.js';
 import { Workspace } from '../support/process.js';
 
 const execFile = promisify(execFileWithCallback);
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 let workspace: Workspace;
 let view: DataDirectoryView;

@@ -4,10 +4,10 @@ import { text } from 'node:stream/consumers';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MIB } from '../../src/common/sizes.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
-const MIB = 1024 * 1024;
 const FILE_BYTES = 256 * MIB;
 const MOST_GROWTH = 100 * MIB;
 const SAMPLE_EVERY = 16;

@@ -1,12 +1,12 @@
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../../test/support/collecting-logger.js';
+import { HOUR_MS } from '../../common/durations.js';
 import { InMemoryFileStorage } from '../../testing/in-memory.file-storage.js';
 import { anUploadDraft } from '../../testing/upload-draft.builder.js';
 import { Retention, RetentionPeriod } from './retention.js';
 
 const NOON = Date.parse('2026-01-31T12:00:00Z');
-const HOUR_MS = 60 * 60 * 1000;
 
 describe('retention', () => {
   let storage: InMemoryFileStorage;

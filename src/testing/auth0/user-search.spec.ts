@@ -1,10 +1,10 @@
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Called, callManagementApi, type CheckedAuth0, ownViolations, startCheckedAuth0 } from '../../../test/support/checked-auth0.js';
+import { DAY_MS } from '../../common/durations.js';
 import type { Auth0StandIn } from './index.js';
 
 const START = Date.UTC(2026, 0, 1);
-const DAY_MS = 86_400_000;
 const iso = (ms: number): string => new Date(START + ms).toISOString();
 
 describe('The stand-in for Auth0: lists of users', () => {

@@ -2,10 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MIB } from '../../../../common/sizes.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { readLines, uploadIdOf } from './index-lines.js';
-
-const MIB = 1024 * 1024;
 
 describe('readLines', () => {
   let directory: string;

@@ -1,8 +1,8 @@
+import { MIB } from '../../../../common/sizes.js';
 import { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { ListedSegment } from './key-entries.js';
 
-const MIB = 1024 * 1024;
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
 /** Logs the progress of reading segments, if it takes over two seconds. `add` takes a number of newly read bytes. */

@@ -8,6 +8,7 @@ import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { processMemory } from '../../../../common/memory-budget.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
+import { KIB, MIB } from '../../../../common/sizes.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
@@ -21,8 +22,6 @@ import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-s
 
 /** The bytes of a file that is too large for a journal. */
 const LARGE = 'bytes '.repeat(3_000);
-const KIB = 1024;
-const MIB = 1024 * KIB;
 
 /** The paths of the files that this process has open. */
 function openFiles(): string[] {

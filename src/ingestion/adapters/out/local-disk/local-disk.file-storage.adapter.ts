@@ -4,6 +4,7 @@ import { messageWithRootCause } from '../../../../common/error-message.js';
 import type { Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
+import { MIB } from '../../../../common/sizes.js';
 import { Wakeup } from '../../../../common/wakeup.js';
 import type { EventOutbox } from '../../../application/ports/event-outbox.port.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -22,8 +23,6 @@ import { ensureStoreId, readStoreId } from './store-id.js';
 import { StoreVolumes } from './store-volumes.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { LocalDiskStoredUploads } from './stored-uploads/local-disk.stored-uploads.adapter.js';
-
-const MIB = 1024 * 1024;
 
 export interface LocalDiskOptions {
   readonly directory: string;

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../../../common/sizes.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
@@ -14,7 +15,6 @@ import type { Disk } from './disk.js';
 import { encodeRecord, newEpoch, stampRecord } from './journal.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
-const MIB = 1024 * 1024;
 /** The bytes of a file that is too large for a journal, so the file is written to `staging/`. */
 const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MIB } from '../../../../common/sizes.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import type { DiskFile } from './disk.js';
 import { NodeDisk } from './node-disk.js';
@@ -15,7 +16,6 @@ const { BLOCK_BYTES, giveBackBlocks, takeBlocks } = await import('./aligned-bloc
 const { writeStagedFile } = await import('./staged-file.js');
 const { SpaceReserve } = await import('./space-reserve.js');
 
-const MIB = 1024 * 1024;
 /** What is written before the first block. */
 const BEGINNING = 4 * MIB;
 const BYTES = randomBytes(80 * MIB);

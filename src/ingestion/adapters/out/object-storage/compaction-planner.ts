@@ -1,4 +1,5 @@
 import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
+import { MIB } from '../../../../common/sizes.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 import type { Plan } from './compaction-plan.js';
@@ -8,7 +9,6 @@ import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
-const MIB = 1024 * 1024;
 /** The writer of a segment younger than this may still retry or undo the write, so the segment isn't merged yet. */
 const MIN_AGE_MS = 10 * MINUTE_MS;
 /** A segment with an idempotency key isn't merged at a lesser age: the key's claim names the segment for 24 hours. */

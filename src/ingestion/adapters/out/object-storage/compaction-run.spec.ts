@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { HOUR_MS } from '../../../../common/durations.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { type CompactionReport, jsonReport, textReport } from './compaction-report.js';
 import { CompactionRun } from './compaction-run.js';
 import type { Day } from './segment-names.js';
 
-const HOUR_MS = 3_600_000;
 const DATES = ['2024-03-08', '2024-03-09', '2024-03-10', '2024-03-11'] as const;
 const DAYS: Day[] = DATES.map((date) => ({ kind: 'historical', date }));
 const pathOf = (date: string) => `uploads/kind=historical/date=${date}`;

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { DAY_MS, HOUR_MS } from '../../../../common/durations.js';
+import { MIB } from '../../../../common/sizes.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { compactDay } from './compaction.js';
 
-const MIB = 1024 * 1024;
 const DATE = '2026-03-10';
 const DIRECTORY = `uploads/kind=nowcast/date=${DATE}/`;
 const NOON = Date.parse(`${DATE}T12:00:00Z`);

@@ -1,6 +1,8 @@
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deferred } from '../../../../../test/support/deferred.js';
+import { HOUR_MS } from '../../../../common/durations.js';
+import { MIB } from '../../../../common/sizes.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import type { Bucket, ListedObject } from './bucket.js';
@@ -8,8 +10,6 @@ import { closedDays, plannedDays } from './compaction-days.js';
 import { compactDay, type CompactionOptions } from './compaction.js';
 import { removeOldClaims } from './old-claims.js';
 
-const MIB = 1024 * 1024;
-const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const MIDNIGHT = Date.parse('2026-03-11T00:00:00Z');
 const DIRECTORY = `uploads/kind=nowcast/date=${DATE}/`;

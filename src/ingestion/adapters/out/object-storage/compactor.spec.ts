@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { compactDay } from './compaction.js';
@@ -6,8 +7,6 @@ import { Compactor } from './compactor.js';
 import { LateSegments } from './event-outbox/late-segments.js';
 import { LostClaims } from './lost-claims.js';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 const NOW = Date.parse('2026-03-11T12:00:00Z');
 const YESTERDAY = 'uploads/kind=historical/date=2026-03-10/';
 const WEEK_AGO = 'uploads/kind=nowcast/date=2026-03-04/';

@@ -1,13 +1,12 @@
 import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DAY_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import { CLAIMS, claimKey } from './keys.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
 
-const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
 const BUILDERS = [
   ['a file', () => anUploadDraft().with(KEYED).file('the bytes')],

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LivelyBucket } from '../../../../../test/support/lively-bucket.js';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
@@ -12,9 +13,6 @@ import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.
 import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const DAY_MS = 24 * HOUR_MS;
 const NOON = Date.parse('2026-03-10T12:00:00Z');
 /** Within this time, a replica takes the regular turn, which rebuilds lost claims. */
 const TURN_MS = 2 * HOUR_MS;

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { deferred } from '../../../../../test/support/deferred.js';
+import { DAY_MS } from '../../../../common/durations.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { eventOutboxContract } from '../../../../testing/event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
@@ -375,7 +376,6 @@ describe('a process that is paused until the marker of its upload has been remov
 });
 
 describe('replicas whose clocks are wrong', () => {
-  const DAY_MS = 86_400_000;
   afterEach(() => {
     vi.useRealTimers();
   });

@@ -1,8 +1,9 @@
+import { HOUR_MS } from '../../../../common/durations.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { CLAIMS } from './keys.js';
 import { removeListed } from './remove-listed.js';
 
-const CLAIM_AGE_MS = 25 * 60 * 60_000;
+const CLAIM_AGE_MS = 25 * HOUR_MS;
 
 export interface ClaimRemovalOptions {
   readonly dryRun?: boolean;

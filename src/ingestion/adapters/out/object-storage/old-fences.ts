@@ -1,9 +1,10 @@
+import { DAY_MS } from '../../../../common/durations.js';
 import type { Bucket } from './bucket.js';
 import { listSegments, markedUploads } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
 /** After the removal of a younger empty segment, a late request of its writer could still create it, with its lines. */
-export const FENCE_AGE_MS = 24 * 60 * 60_000;
+export const FENCE_AGE_MS = DAY_MS;
 
 export interface FenceRemovalOptions {
   readonly dryRun?: boolean;

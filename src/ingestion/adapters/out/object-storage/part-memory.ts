@@ -1,7 +1,7 @@
 import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../common/memory-budget.js';
+import { KIB, MIB } from '../../../../common/sizes.js';
 
-const MIB = 1024 * 1024;
-const STEP_BYTES = 256 * 1024;
+const STEP_BYTES = 256 * KIB;
 const LOOK_EVERY_MS = 250;
 /** The most memory that is kept for reuse. This memory doesn't count towards the memory budget. */
 const MAX_KEPT_BYTES = 16 * MIB;

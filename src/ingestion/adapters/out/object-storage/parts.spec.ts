@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MemoryBudget } from '../../../../common/memory-budget.js';
+import { KIB } from '../../../../common/sizes.js';
 import { PartMemory } from './part-memory.js';
 import { type PartTarget, sendParts } from './parts.js';
 
-const KIB = 1024;
 /** The length of a part, in bytes. It is more than an upload may hold without requesting memory. */
 const PART = 256 * KIB;
 

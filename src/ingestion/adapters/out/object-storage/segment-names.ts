@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../../../common/durations.js';
+import { DAY_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { timeOfUuid } from '../../../../common/uuid.js';
 import { linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
@@ -39,7 +39,7 @@ export const SHARED_APART_MS = 1_000;
  * If the time in a segment's name is at least this long after the end of its day, compaction or a move of a store
  * created the segment. Uploads give earlier times.
  */
-export const DAY_GRACE_MS = 10 * 60_000;
+export const DAY_GRACE_MS = 10 * MINUTE_MS;
 const SLOW = 'slow-';
 const SLOW_TIME = /^slow-[0-9a-f]{8}-[0-9a-f]{4}-(?=.{36}$)/;
 const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';

@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { KIB } from '../../../../../common/sizes.js';
 import { GatedDisk } from '../../../../../testing/gated-disk.js';
 import { UploadDraftBuilder } from '../../../../../testing/upload-draft.builder.js';
 import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
-const KIB = 1024;
 const BEGIN = Date.parse('2026-03-10T12:00:00Z');
 /** All lines together have 4.7 MiB, and were received within 14 seconds. */
 const LINES = 2_000;

@@ -3,11 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isEachCaseTried } from '../../../../../../test/support/cases.js';
+import { KIB, MIB } from '../../../../../common/sizes.js';
 import { UploadDraftBuilder } from '../../../../../testing/upload-draft.builder.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
-const KIB = 1024;
-const MIB = 1024 * KIB;
 /** The bytes that each client takes, the number of clients, and how many bytes all of them may hold together. */
 const CASES: [taken: number, clients: number, shared: number][] = [
   // The kernel buffers some MiB, so these clients may be slow.

@@ -1,15 +1,16 @@
 import { type HeldMemory, MemoryBudget } from '../../../../../common/memory-budget.js';
+import { KIB, MIB } from '../../../../../common/sizes.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 
 /** The first reads are small, because the client may be slow, and each connection holds that much memory meanwhile. */
-const MIN_READ_BYTES = 16 * 1024;
-const MAX_READ_BYTES = 1024 * 1024;
+const MIN_READ_BYTES = 16 * KIB;
+const MAX_READ_BYTES = MIB;
 const FAST_MS = 20;
 /** Chunks don't grow before this many bytes: a slow client seems fast while the kernel buffers some MiB for it. */
-const KERNEL_BYTES = 4 * 1024 * 1024;
+const KERNEL_BYTES = 4 * MIB;
 /** Memory for chunks of more than 16 KiB and for chunks that are read ahead, of all downloads together. */
-const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
+const downloadMemory = new MemoryBudget(32 * MIB);
 
 /**
  * Reads the bytes of a file from one position up to another. For a fast client, reads the next chunk ahead. Closes the

@@ -2,6 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { DAY_MS } from '../../../../../common/durations.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { GatedDisk } from '../../../../../testing/gated-disk.js';
 import { indexLine } from '../../../../domain/layout.js';
@@ -9,12 +11,10 @@ import type { UploadPosition } from '../../../../application/ports/stored-upload
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
-const MIB = 1024 * 1024;
 const SEGMENTS = 4;
 const LINES = 20_000;
 const DAY = '2026-03-10';
 const DAYS = 80;
-const DAY_MS = 24 * 60 * 60_000;
 
 let directory: string;
 let disk: GatedDisk;

@@ -1,5 +1,6 @@
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
+import { KIB, MIB } from '../../../../../common/sizes.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
@@ -11,7 +12,6 @@ import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS } from '../../../../domain/upload.
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
-const KIB = 1024;
 /**
  * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
  * index line is usually within NEAR_BYTES behind the place where the lines of that time begin, or, as lines aren't
@@ -20,7 +20,7 @@ const KIB = 1024;
 const NEAR_BYTES = 256 * KIB;
 const BEFORE_BYTES = 32 * KIB;
 const NEAR_CHUNK_BYTES = 128 * KIB;
-const CHUNK_BYTES = 1024 * KIB;
+const CHUNK_BYTES = MIB;
 /** The `upload_id` member up to its value. A client's text can't match, because its quotes are escaped. */
 const NAME = /"upload_id"\s*:\s*$/;
 const NAME_BYTES = 64;

@@ -3,10 +3,10 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MIB } from '../../../../../common/sizes.js';
 import { StoreSilentError } from '../bucket.js';
 import { AzureBlobBucket } from './azure-blob.bucket.js';
 
-const MIB = 1024 * 1024;
 const DATE = 'Tue, 10 Mar 2026 12:00:00 GMT';
 
 /** The bucket against Azurite is in `test/integration`. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { HOUR_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { BucketView } from '../../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
@@ -18,8 +19,6 @@ import { Sweeper } from '../sweeper.js';
 import { BucketEventOutbox } from './bucket-event-outbox.js';
 
 const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
 const DATE = '2026-03-10';
 const NOON = Date.parse(`${DATE}T12:00:00Z`);
 const MIDNIGHT = Date.parse(`${DATE}T24:00:00Z`);

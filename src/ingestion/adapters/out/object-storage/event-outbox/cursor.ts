@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DAY_MS } from '../../../../../common/durations.js';
+import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { parseJson } from '../../../../../common/text.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
@@ -7,7 +7,7 @@ import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
 /** A segment is assumed to have no confirmed event if the time in its name is later than this after the watermark. */
-const CONFIRMED_AHEAD_MS = 5 * 60_000;
+const CONFIRMED_AHEAD_MS = 5 * MINUTE_MS;
 const SHORT_LENGTH = 16;
 
 const PART = z.object({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MINUTE_MS } from '../../../../../common/durations.js';
 import { parseJson } from '../../../../../common/text.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import type { Bucket } from '../bucket.js';
@@ -10,9 +11,9 @@ import { isTimed } from './cursor.js';
 export const MAX_LATE_MS = 40_000;
 /** A segment that is already this late is announced before its write: a crash could prevent a later announcement. */
 const SOON_LATE_MS = 20_000;
-const ANNOUNCED_FOR_MS = 5 * 60_000;
+const ANNOUNCED_FOR_MS = 5 * MINUTE_MS;
 /** How long the event outbox waits for an announced segment before it searches for the uploads by their ids. */
-export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
+export const ANNOUNCEMENT_AGE_MS = 15 * MINUTE_MS;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;

@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../../../../common/durations.js';
+import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
@@ -21,7 +21,7 @@ const MAYBE_ANNOUNCED_MS = 10_000;
  * A confirmed segment that may still be announced is remembered for at least this long after its write, or after the
  * confirmation if it was announced.
  */
-export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
+export const ANNOUNCED_WITHIN_MS = 5 * MINUTE_MS;
 const MAX_SEGMENTS = 5_000;
 /** The longest unit to whose multiples a listed span of time is widened, so that few key prefixes cover the span. */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;

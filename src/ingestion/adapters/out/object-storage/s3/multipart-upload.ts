@@ -6,6 +6,7 @@ import {
   PutObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
+import { MIB } from '../../../../../common/sizes.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { ObjectExistsError, StoreSilentError } from '../bucket.js';
 import type { PartMemory } from '../part-memory.js';
@@ -16,7 +17,6 @@ import type { S3Connection } from './s3-connection.js';
 import { isPassing } from './s3-errors.js';
 import { abortUpload, removeParts } from './unfinished-parts.js';
 
-const MIB = 1024 * 1024;
 const PARTS_AT_ONCE = 4;
 const MAX_BYTES_AT_ONCE = 20 * MIB;
 const MAX_GIVING_BACK_MS = 2_000;

@@ -6,10 +6,10 @@ import zlib from 'node:zlib';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { processMemory } from '../../../../../common/memory-budget.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { StoreSilentError } from '../bucket.js';
 import { S3Bucket } from './s3.bucket.js';
 
-const MIB = 1024 * 1024;
 const DATE = 'Fri, 01 Jan 2010 00:01:30 GMT';
 const LAST_MODIFIED = 'Fri, 01 Jan 2010 00:00:00 GMT';
 const LISTING = `<?xml version="1.0" encoding="UTF-8"?>

@@ -11,6 +11,7 @@ import {
   PutObjectCommand,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
+import { MIB } from '../../../../../common/sizes.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newDirectories, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { wholeBody } from '../whole-body.js';
@@ -31,7 +32,6 @@ export interface S3BucketOptions extends S3ConnectionOptions {
 
 type ListOptions = Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>;
 
-const MIB = 1024 * 1024;
 /** The minimum length that S3 demands of each part of an upload but the last. */
 const MIN_PART_BYTES = 5 * MIB;
 const MAX_PARTS = 10_000;

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { HOUR_MS } from '../../../../../common/durations.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
@@ -173,7 +174,6 @@ describe('each defect is found, and nothing else', () => {
 });
 
 describe('the claim of a key', () => {
-  const HOUR_MS = 3_600_000;
   const keyed = async (ageMs: number) => {
     const upload = await drafts.with({ idempotencyKey: 'key', receivedAt: new Date(Date.now() - ageMs) }).build().conclude(null);
     return { upload, path: await writeSegment(`${segmentDirectory(upload.kind, upload.receivedAt)}/${upload.uploadId}.ndjson`, upload) };

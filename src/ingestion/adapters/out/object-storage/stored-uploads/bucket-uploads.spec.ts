@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { isEachCaseTried } from '../../../../../../test/support/cases.js';
+import { HOUR_MS } from '../../../../../common/durations.js';
 import { timeOfUuid, uuidAt } from '../../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
@@ -13,7 +14,6 @@ import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter
 import { parseName, segmentOf } from '../segment-names.js';
 import { BucketUploads } from './bucket-uploads.js';
 
-const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const MIDNIGHT = Date.parse(DATE);
 const DIRECTORY = `uploads/kind=nowcast/date=${DATE}/`;

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { HOUR_MS } from '../../../../../common/durations.js';
+import { KIB } from '../../../../../common/sizes.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
@@ -7,8 +9,6 @@ import type { Upload } from '../../../../domain/upload.js';
 import type { ByteRange, ReadObject } from '../bucket.js';
 import { BucketUploads } from './bucket-uploads.js';
 
-const KIB = 1024;
-const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const MIDNIGHT = Date.parse(DATE);
 /** The lines of a day, about 24 MiB in one segment. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { HOUR_MS } from '../../../../../common/durations.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
 import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
@@ -8,7 +9,6 @@ import { compactDay } from '../compaction.js';
 import { segmentOf } from '../segment-names.js';
 import { BucketUploads } from './bucket-uploads.js';
 
-const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const STOPS = [0, 1, 2, 3, 5, 8, 20, 40, 60, 80];
 

@@ -1,3 +1,4 @@
+import { MIB } from '../../../../../common/sizes.js';
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, isSelected, positionBehind } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
@@ -7,8 +8,8 @@ import type { PageMemory } from './page-memory.js';
 const READS_AT_ONCE = 32;
 const MAX_READS_AT_ONCE = 256;
 /** A page ends early after reading MAX_BYTES or MAX_READS sources, unless it would then be the same page again. */
-const MAX_BYTES_AT_ONCE = 8 * 1024 * 1024;
-const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES_AT_ONCE = 8 * MIB;
+const MAX_BYTES = 64 * MIB;
 const MAX_READS = 2_000;
 
 export type OnLine = (upload: Upload, length: number) => void;

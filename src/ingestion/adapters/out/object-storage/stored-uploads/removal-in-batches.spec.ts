@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { MIB } from '../../../../../common/sizes.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
@@ -6,7 +7,6 @@ import type { ListedObject } from '../bucket.js';
 import { segmentOf } from '../segment-names.js';
 import { BucketUploads } from './bucket-uploads.js';
 
-const MIB = 1024 * 1024;
 const NOON = Date.parse('2026-03-10T12:00:00Z');
 const CUSTOMER = 'customer-1';
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DAY_MS } from '../../../../../common/durations.js';
 import { parseJson } from '../../../../../common/text.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
@@ -8,7 +9,7 @@ import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
 /** Claims of uploads older than this are assumed to be gone. One that isn't does no harm: it has expired after a day. */
-const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
+const CLAIMED_FOR_MS = 7 * DAY_MS;
 const SUFFIX = '.removal';
 
 const REMNANT = z.object({

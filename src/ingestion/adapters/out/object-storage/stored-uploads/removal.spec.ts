@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../../testing/bucket.view.js';
 import { LivelyBucket } from '../../../../../../test/support/lively-bucket.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { HOUR_MS } from '../../../../../common/durations.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
@@ -15,7 +16,6 @@ import { Sweeper } from '../sweeper.js';
 import { BucketUploads } from './bucket-uploads.js';
 import { newRemovalKey } from './removal-marker.js';
 
-const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const NOON = Date.parse(`${DATE}T12:00:00Z`);
 const logger = { warn: () => undefined };

@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../../../../common/durations.js';
+import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
@@ -14,7 +14,7 @@ import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
-const CLOCKS_APART_MS = 15 * 60_000;
+const CLOCKS_APART_MS = 15 * MINUTE_MS;
 /**
  * How far the time in the name of a shared segment may be from the time in the id of an upload in the segment, if an
  * earlier version of the service wrote the segment.
