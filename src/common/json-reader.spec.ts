@@ -4,6 +4,7 @@ import { anyText } from '../../test/support/any-text.js';
 import { casesOf } from '../../test/support/cases.js';
 import { type JsonMember, OTHER_VALUE } from './json-members.js';
 import { JsonReader } from './json-reader.js';
+import { isJsonObject } from './text.js';
 
 const WANTED: ReadonlySet<string> = new Set(['text', 'list', '__proto__', 'ünï']);
 const REFUSED = Symbol('refused');
@@ -43,7 +44,7 @@ function parse(bytes: Buffer): Read | typeof REFUSED {
   } catch {
     return REFUSED;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { isObject: false, members: {}, hasOtherMembers: false };
+  if (!isJsonObject(value)) return { isObject: false, members: {}, hasOtherMembers: false };
   const entries = Object.entries(value);
   const members = new Map<string, JsonMember>(entries.filter(([name]) => WANTED.has(name)).map(([name, member]) => [name, expected(member)]));
   return { isObject: true, members: sorted(members), hasOtherMembers: entries.some(([name]) => !WANTED.has(name)) };

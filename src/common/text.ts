@@ -51,6 +51,10 @@ export function parseJson(json: string | Buffer): unknown {
   }
 }
 
+/** Whether a value of JSON is an object, and not a list. */
+export const isJsonObject = (value: unknown): value is Readonly<Partial<Record<string, unknown>>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** The text as JSON, without the quotes around it. */
 export const escapedJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isJsonObject } from '../../../common/text.js';
 import { contentPath, dayDirectory } from '../../domain/layout.js';
 import { isDate, UPLOAD_ID } from '../../domain/layout-names.js';
 import { UPLOAD_KINDS } from '../../domain/upload.js';
@@ -50,7 +51,7 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
  * @param directory the directory of the line's segment, relative to the store's root.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'not a JSON object in UTF-8' };
+  if (!isJsonObject(value)) return { problem: 'not a JSON object in UTF-8' };
   const { success, data: line, error } = INDEX_LINE.safeParse(value);
   if (!success) return { problem: error.issues.map(({ path, message }) => [...path, message].join(' ')).join(', ') };
   const misplaced = dayDirectory(line.kind, line.received_at.slice(0, 10)) !== directory;

@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../../../common/text.js';
 export interface Change {
   /** A line that the set-up prints, such as `+ client load-data-api`: `+` adds something, `~` changes something. */
   readonly text: string;
@@ -44,14 +45,13 @@ export function lacking(present: Members, wanted: Members): Record<string, unkno
 
 function includes(has: unknown, value: unknown): boolean {
   if (isList(value)) return isList(has) && value.every((item) => has.includes(item));
-  if (isMembers(value)) return isMembers(has) && Object.keys(lacking(has, value)).length === 0;
+  if (isJsonObject(value)) return isJsonObject(has) && Object.keys(lacking(has, value)).length === 0;
   return has === value;
 }
 
 function joined(has: unknown, value: unknown): unknown {
   if (isList(value) && isList(has)) return [...new Set([...has, ...value])];
-  return isMembers(value) && isMembers(has) ? { ...has, ...value } : value;
+  return isJsonObject(value) && isJsonObject(has) ? { ...has, ...value } : value;
 }
 
 const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
-const isMembers = (value: unknown): value is Members => typeof value === 'object' && value !== null && !isList(value);

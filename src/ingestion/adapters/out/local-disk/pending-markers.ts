@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isJsonObject } from '../../../../common/text.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../domain/layout-names.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
@@ -39,8 +40,8 @@ export type PendingMarker = PublicationMarker | SegmentMarker;
  * layout, because recovery truncates, writes and removes the files that the paths name.
  */
 export function asPendingMarker(id: string, data: unknown): PendingMarker | undefined {
-  if (typeof data !== 'object' || data === null) return undefined;
-  const { segment, offset, content_path: path, durable_length: length, emptied_at: emptiedAt } = data as Partial<Record<string, unknown>>;
+  if (!isJsonObject(data)) return undefined;
+  const { segment, offset, content_path: path, durable_length: length, emptied_at: emptiedAt } = data;
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
   if (path === undefined) {
     if (length !== undefined && !isCount(length)) return undefined;

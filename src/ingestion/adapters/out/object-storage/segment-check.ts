@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { parseJson } from '../../../../common/text.js';
+import { isJsonObject, parseJson } from '../../../../common/text.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
 const LINES_AT_ONCE_BYTES = 1024 * 1024;
@@ -17,9 +17,7 @@ export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let looked = 0;
   for (const { begin, end, bytes: text } of rawLines(bytes)) {
     const line = parseJson(text);
-    if (typeof line !== 'object' || line === null || Array.isArray(line)) {
-      return { problem: `the line at byte ${begin} is not a JSON object in UTF-8`, isKeyed };
-    }
+    if (!isJsonObject(line)) return { problem: `the line at byte ${begin} is not a JSON object in UTF-8`, isKeyed };
     isKeyed ||= 'idempotency_key' in line;
     if (end - looked > LINES_AT_ONCE_BYTES) {
       looked = end;

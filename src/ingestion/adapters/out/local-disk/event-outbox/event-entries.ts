@@ -2,6 +2,7 @@ import { basename, join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { hasCode } from '../../../../../common/error-code.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
+import { isJsonObject } from '../../../../../common/text.js';
 import type { Wakeup } from '../../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-names.js';
@@ -36,8 +37,8 @@ export interface EventsInFlight {
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
 function asEntry(id: string, data: unknown): EventEntry | undefined {
-  if (typeof data !== 'object' || data === null) return undefined;
-  const { lines, offset } = data as Partial<Record<string, unknown>>;
+  if (!isJsonObject(data)) return undefined;
+  const { lines, offset } = data;
   if (typeof lines !== 'string' || !Number.isSafeInteger(offset) || (offset as number) < 0) return undefined;
   const isOwn = lines === removedPath(id) || (isLayoutPath(lines, SEGMENTS) && basename(lines, '.ndjson') === id);
   return isOwn ? { lines, offset: offset as number } : undefined;

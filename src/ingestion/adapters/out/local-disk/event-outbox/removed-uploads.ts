@@ -1,4 +1,4 @@
-import { parseJson } from '../../../../../common/text.js';
+import { isJsonObject, parseJson } from '../../../../../common/text.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
 import { kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
@@ -22,8 +22,8 @@ export async function* encodeRemovedUploads({ segment, removedAt }: RemovalHead,
 /** Reads the event in a line of a file of removed uploads; undefined if the line isn't valid. */
 export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
   const parsed = parseJson(line);
-  if (typeof parsed !== 'object' || parsed === null) return undefined;
-  const { upload_id: uploadId, kind, customer_id: customerId, received_at: received, removed_at: removed } = parsed as Partial<Record<string, unknown>>;
+  if (!isJsonObject(parsed)) return undefined;
+  const { upload_id: uploadId, kind, customer_id: customerId, received_at: received, removed_at: removed } = parsed;
   // `received_at` is missing if an earlier version wrote the file, or the index line had no valid time.
   const [receivedAt, removedAt] = [received ?? removed, removed].map((time) => new Date(String(time)));
   const isValid = typeof uploadId === 'string' && typeof customerId === 'string' && UPLOAD_KINDS.some((each) => each === kind) && isTime(receivedAt) && isTime(removedAt);

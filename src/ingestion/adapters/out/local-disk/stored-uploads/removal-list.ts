@@ -1,4 +1,4 @@
-import { parseJson } from '../../../../../common/text.js';
+import { isJsonObject, parseJson } from '../../../../../common/text.js';
 import { Turns } from '../../../../../common/turns.js';
 import { NEWLINE, rawLines } from '../../../../application/raw-lines.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
@@ -73,8 +73,8 @@ export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | un
  */
 export function decodeRemovedUpload(line: Buffer): RemovedUpload | undefined {
   const value = parseJson(line);
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { uploadId, customerId, receivedAt, contentPath, scope } = value as Partial<Record<string, unknown>>;
+  if (!isJsonObject(value)) return undefined;
+  const { uploadId, customerId, receivedAt, contentPath, scope } = value;
   if (typeof uploadId !== 'string' || !(scope === null || typeof scope === 'string')) return undefined;
   if (contentPath !== null && !(typeof contentPath === 'string' && isContentOf(uploadId, contentPath))) return undefined;
   return { uploadId, contentPath, scope, ...(typeof customerId === 'string' && { customerId }), ...(typeof receivedAt === 'string' && { receivedAt }) };
