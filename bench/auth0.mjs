@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { startAuth0StandIn } from 'load-data-service/testing';
 import { PERMISSIONS } from '../dist/authentication/permissions.js';
 import { Progress } from './support/progress.mjs';
@@ -64,7 +64,7 @@ async function storm(tenant, rateLimit, processes) {
     const asking = setInterval(() => commands.push(tenant.create(services[commands.length % processes], 'create-user')), 1_000 / commandsPerSecond);
     const looking = setInterval(() => looks.push(tenant.isReady(services[0])), HEALTH_EVERY_MS);
     tenant.standIn.fail('POST /api/v2/users', { kind: 'lost-answer' }, { skip: 5, times: 3 });
-    await setTimeout(seconds * 1_000);
+    await delay(seconds * 1_000);
     clearInterval(asking);
     clearInterval(looking);
     await Promise.all(commands);
@@ -205,7 +205,7 @@ class Tenant {
       const lost = made.filter((id) => !whole.includes(id)).length;
       const doubled = [...whole, ...partial].filter((id) => !before.has(id) && !made.includes(id)).length + made.length - new Set(made).size;
       if (doubled === 0 || performance.now() > end) return { lost, doubled };
-      await setTimeout(500);
+      await delay(500);
     }
   }
 

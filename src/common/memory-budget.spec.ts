@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { MemoryBudget, type MemoryUse } from './memory-budget.js';
 
@@ -10,7 +10,7 @@ function ask(budget: MemoryBudget, use: MemoryUse, bytes: number, held = budget.
 }
 
 const granted = async (...asked: { has: boolean }[]) => {
-  await setImmediate();
+  await nextIteration();
   return asked.map(({ has }) => has);
 };
 

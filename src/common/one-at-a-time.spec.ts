@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { OneAtATime } from './one-at-a-time.js';
 
@@ -21,7 +21,7 @@ it('starts a job only after the call, even if there is no other', async () => {
   const events: string[] = [];
   void new OneAtATime().run(job('a', events).run);
   expect(events).toEqual([]);
-  await setImmediate();
+  await nextIteration();
   expect(events).toEqual(['a begins']);
 });
 
@@ -31,7 +31,7 @@ it('runs jobs one at a time, in the order of the calls, and settles as they do',
   const results = [a, b, c].map(({ run }) => jobs.run(run));
   b.end();
   c.end();
-  await setImmediate();
+  await nextIteration();
   expect(events).toEqual(['a begins']);
   a.fail();
   // Called at the moment at which the next job gets its turn.

@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { setImmediate as settled } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DecodingSlots } from './decoding-slots.js';
 
@@ -26,14 +26,14 @@ describe('DecodingSlots', () => {
     });
     const end = async (body: number) => {
       (await ends[body])?.();
-      await settled();
+      await nextIteration();
     };
     return { slots, connections, ends, begun, end };
   }
 
   it('lets four bodies begin, and then alternately the oldest and the newest', async () => {
     const { begun, end } = ask(8);
-    await settled();
+    await nextIteration();
     expect(begun).toEqual([0, 1, 2, 3]);
     for (const body of [0, 1, 1, 2, 3]) await end(body);
     expect(begun).toEqual([0, 1, 2, 3, 4, 7, 5, 6]);
@@ -43,7 +43,7 @@ describe('DecodingSlots', () => {
 
   it('forgets a body whose connection is lost before its turn', async () => {
     const { slots, connections, ends, begun, end } = ask(6);
-    await settled();
+    await nextIteration();
     const lost = expect(ends[4]).rejects.toMatchObject({ kind: 'client-aborted' });
     connections[4]?.emit('close');
     await lost;
@@ -55,9 +55,9 @@ describe('DecodingSlots', () => {
 
   it('lets one more body begin for each that takes over two seconds', async () => {
     const { begun, end } = ask(9);
-    await settled();
+    await nextIteration();
     vi.advanceTimersByTime(2_000);
-    await settled();
+    await nextIteration();
     expect(begun).toHaveLength(8);
     for (const body of [0, 1, 2, 3]) await end(body);
     expect(begun).toHaveLength(8);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { assertBytes, assertEqual } from './expectations.js';
 
@@ -60,7 +60,7 @@ export function oddSizes(sum: number): number[] {
 
 export async function* yielding(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   for (const chunk of chunks) {
-    await setImmediate();
+    await nextIteration();
     yield chunk;
   }
 }

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { MIB } from '../common/sizes.js';
@@ -14,7 +14,7 @@ async function heldBytes(): Promise<number> {
   }
   collectGarbage();
   // Collect twice: V8 frees the memory of collected buffers on another thread, for which the second collection waits.
-  await setImmediate();
+  await nextIteration();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
@@ -43,7 +43,7 @@ export class CountingSource implements AsyncIterable<Uint8Array> {
     return {
       next: async () => {
         this.mostAtOnce = Math.max(this.mostAtOnce, ++this.asked);
-        await setImmediate();
+        await nextIteration();
         this.asked--;
         const value = this.chunks[next++];
         this.ended ||= value === undefined;

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, type OnApplicationShutdown, type OnModuleInit, Post, type Type, UseGuards } from '@nestjs/common';
 import type { ExpressAdapter, NestExpressApplication } from '@nestjs/platform-express';
 import type { Express, NextFunction, Request as ExpressRequest, RequestHandler, Response as ExpressResponse } from 'express';
@@ -247,7 +247,7 @@ describe('createApp with another store', () => {
 describe('createApp that fails', () => {
   const broken = new Error('the provider refuses');
   /** An identity provider whose creation fails only after everything else that opens without waiting has opened. */
-  const failing = { useFactory: () => setImmediate().then(() => Promise.reject<IdentityProvider>(broken)) };
+  const failing = { useFactory: () => nextIteration().then(() => Promise.reject<IdentityProvider>(broken)) };
 
   it('closes a store that was open already', async () => {
     const storage = new TeamStorage();

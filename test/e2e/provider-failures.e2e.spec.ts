@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { NotFoundException } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../src/common/service-error.js';
@@ -146,7 +146,7 @@ describe('a list', () => {
 
   it('of many pages, some of them empty, is one list', async () => {
     provider.script = async function* () {
-      await turn();
+      await nextIteration();
       for (const page of [[], users(1), [], [], users(2), []]) yield page;
     };
     const { status, body } = await send('GET', `${BASE}/users`);
@@ -160,7 +160,7 @@ describe('a list', () => {
   ])('that fails %s ends as an incomplete response', async (_when, pages) => {
     provider.script = async function* () {
       for (let page = 0; page < pages; page++) yield users(page);
-      await turn();
+      await nextIteration();
       throw new ProviderUnavailable('down', { cause: new Error('the-cause') });
     };
     await expect(send('GET', `${BASE}/users`)).rejects.toThrow();
@@ -184,7 +184,7 @@ describe('a list', () => {
     let pages = 0;
     provider.script = async function* () {
       for (; pages < 4_000; pages++) {
-        await turn();
+        await nextIteration();
         yield users(pages, 1, 65_536);
       }
     };
@@ -203,7 +203,7 @@ describe('a list', () => {
       expect(ours.writableNeedDrain).toBe(true);
     }, PATIENCE);
     // Without back-pressure, the service would read all pages from the provider in this many turns of the event loop.
-    for (let turns = 0; turns < 20_000; turns++) await turn();
+    for (let turns = 0; turns < 20_000; turns++) await nextIteration();
     expect(given()).toBeLessThan(1_000);
     socket.destroy();
     await provider.ended;
@@ -229,7 +229,7 @@ describe('a list', () => {
     provider.script = async function* () {
       yield users(0);
       for (; pages < 20_000; pages++) {
-        await turn();
+        await nextIteration();
         yield [];
       }
     };
@@ -246,7 +246,7 @@ describe('a list', () => {
     let pages = 0;
     provider.script = async function* () {
       for (; ; pages++) {
-        await turn();
+        await nextIteration();
         yield users(pages);
       }
     };

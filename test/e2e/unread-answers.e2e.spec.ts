@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { EXCHANGE_END } from '../../src/http/exchange.js';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
@@ -50,7 +50,7 @@ it('a client that reads nothing of a list for REQUEST_IDLE_TIMEOUT_MS loses its 
   provider.script = async function* () {
     try {
       for (;;) {
-        await turn();
+        await nextIteration();
         yield users(65_536);
       }
     } finally {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ContainerClient, ContainerSASPermissions, type RestError } from '@azure/storage-blob';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MIB } from '../../src/common/sizes.js';
@@ -256,7 +256,7 @@ describe('AzureBlobBucket', () => {
   it('upload waits longer for its source than for the store', async () => {
     const bytes = (async function* () {
       yield* megabytes(10);
-      await setTimeout(IMPATIENT_MS + 100);
+      await delay(IMPATIENT_MS + 100);
       yield* megabytes(1);
     })();
     await impatient.upload('new', bytes);

@@ -1,6 +1,6 @@
 import { cp, readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { isPrometheusAvailable, type Prometheus, runPromtool, startPrometheus } from '../servers/prometheus.mjs';
@@ -59,7 +59,7 @@ async function load({ url }: ServiceProcess, token: string, signal: AbortSignal)
       fetch(`${url}/idpManagementBackend/roles`, { headers: { authorization: `Bearer ${token}` } }),
     ]);
     await Promise.all(answers.map((answer) => answer.arrayBuffer()));
-    await setTimeout(PACE_MS);
+    await delay(PACE_MS);
   }
 }
 

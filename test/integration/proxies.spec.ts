@@ -4,7 +4,7 @@ import { rename, readFile } from 'node:fs/promises';
 import { connect as connectHttp2 } from 'node:http2';
 import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
 import type { Writable } from 'node:stream';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MIB } from '../../src/common/sizes.js';
@@ -285,7 +285,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': chunks * 1024 } });
         for (let sent = 0; sent < chunks; sent++) {
           body.write(Buffer.alloc(1024));
-          await setTimeout((1.4 * TIMEOUT_MS) / chunks);
+          await delay((1.4 * TIMEOUT_MS) / chunks);
         }
         body.end();
         expect((await answer).status).toBe(200);
@@ -307,7 +307,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
           bytes += (chunk as Buffer).length;
           if (Math.floor(bytes / MIB) === mebibytes) continue;
           expect(await proxy.openFiles()).toEqual([]);
-          await setTimeout((2 * TIMEOUT_MS * MIB) / size);
+          await delay((2 * TIMEOUT_MS * MIB) / size);
         }
         expect(digest.digest('base64')).toBe(digestOf(size));
         connection.close();
@@ -534,7 +534,7 @@ async function restartReplicas(deployment: Deployment, pauseMs: number): Promise
     const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
     // Less than the 1,000 requests after which nginx ends a connection.
     for (let request = 0; request < 900 && !isOver; request++) {
-      await setTimeout(pauseMs);
+      await delay(pauseMs);
       answers.push(await connection.request(UPLOAD.replace('acme', 'restarts'), { headers: CSV, body: `${client}-${request}` }));
     }
     connection.close();

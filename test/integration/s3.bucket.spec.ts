@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   CreateMultipartUploadCommand,
   ListMultipartUploadsCommand,
@@ -306,7 +306,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         KEY,
         (async function* () {
           yield bytes.subarray(0, 6 * MIB);
-          await setTimeout(2.5 * TIMEOUT_MS);
+          await delay(2.5 * TIMEOUT_MS);
           yield bytes.subarray(6 * MIB);
         })(),
       );

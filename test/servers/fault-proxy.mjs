@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
 const errorBody = (code) => `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>As told.</Message></Error>`;
@@ -184,7 +184,7 @@ class FaultProxy {
     outgoing.once('close', () => isPostponed || outgoing.writableFinished || forwarded.destroy());
     const [answer] = await answered;
 
-    if (this.#delay.to({ method, url })) await setTimeout(this.#delay.ms);
+    if (this.#delay.to({ method, url })) await delay(this.#delay.ms);
     if (this.#isHeld({ method, url })) await this.#held;
     if (!fault && this.#altered?.to({ method, url })) {
       const body = Buffer.concat(await answer.toArray());

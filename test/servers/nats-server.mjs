@@ -1,6 +1,6 @@
 // Installs and starts nats-server, a message broker, with JetStream. `node test/servers/nats-server.mjs` runs one until
 // it is interrupted.
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
@@ -22,7 +22,7 @@ class NatsServer extends Server {
         (response) => response.text().then(() => response.ok),
         () => false,
       );
-      if (!isHealthy) await setTimeout(RETRY_MS);
+      if (!isHealthy) await delay(RETRY_MS);
     }
   }
 }

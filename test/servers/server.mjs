@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * The ports of servers. They are below the ports that Linux uses for outgoing connections by default, so that no
@@ -96,7 +96,7 @@ export class Server {
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', keep);
 
     const settled = new AbortController();
-    const silence = setTimeout(MOST_READY_SECONDS * 1000, `no answer in ${MOST_READY_SECONDS} s`, { signal: settled.signal });
+    const silence = delay(MOST_READY_SECONDS * 1000, `no answer in ${MOST_READY_SECONDS} s`, { signal: settled.signal });
     const obstacle = await Promise.race([this.#answer(settled.signal), this.#exited, silence]);
     settled.abort();
     if (obstacle) throw new Error(`${this.#name} did not start: ${obstacle}\n${output}`);
@@ -108,7 +108,7 @@ export class Server {
    */
   async pause() {
     this.#child.kill('SIGSTOP');
-    while (!(await isStopped(this.pid))) await setTimeout(RETRY_MS);
+    while (!(await isStopped(this.pid))) await delay(RETRY_MS);
   }
 
   resume() {
@@ -139,7 +139,7 @@ export class Server {
         () => false,
       );
       if (isThere) return;
-      await setTimeout(RETRY_MS);
+      await delay(RETRY_MS);
     }
   }
 }

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../servers/server.mjs';
 import { type ServiceProcess, type Variables, Workspace } from './process.js';
 import { type Change, type ProxyKind, type RunningProxy, startProxy } from './proxies.js';
@@ -8,7 +8,7 @@ import { type Change, type ProxyKind, type RunningProxy, startProxy } from './pr
 const RETRY_MS = 20;
 
 export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await condition())) await setTimeout(RETRY_MS);
+  while (!(await condition())) await delay(RETRY_MS);
 }
 
 /** One of several service processes, each with its own DATA_DIR, at a port that it keeps when it is restarted. */

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { RunningService } from './service.js';
 
@@ -20,7 +20,7 @@ export async function expectWait(
   const seen = { isAnswered: false };
   const answer = upload.finally(() => { seen.isAnswered = true; });
   try {
-    while (!hasAsked() && !seen.isAnswered) await setImmediate();
+    while (!hasAsked() && !seen.isAnswered) await nextIteration();
     const signal = AbortSignal.timeout(LONGEST_WAIT_MS);
     const small = await fetch(url + SMALL_FILE, { method: 'POST', body: 'a,b', headers: { 'Content-Type': 'text/csv' }, signal });
     expect({ status: small.status, ...seen }).toEqual({ status: 200, isAnswered: false });

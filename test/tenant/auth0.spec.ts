@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { z } from 'zod';
 import { loadAuth0CheckEnvironment } from '../../src/configuration/commands.js';
@@ -63,7 +63,7 @@ async function searchIsUpToDate(): Promise<void> {
   const start = performance.now();
   while ((await search(`user_id:"${userId}"`))[0]?.updated_at !== updatedAt) {
     if (performance.now() - start > SEARCH_LIMIT_MS) throw new Error(`The search does not show ${userId} after ${SEARCH_LIMIT_MS} ms`);
-    await setTimeout(250);
+    await delay(250);
   }
   searchDelaysMs.push(Math.round(performance.now() - start));
 }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { AccessTokens, type TokenRequest } from './access-tokens.js';
 import { Auth0Api } from './auth0-api.js';
 import { type Auth0Fault, type FaultOptions, Faults, requestPattern } from './faults.js';
@@ -290,7 +290,7 @@ export class Auth0StandIn {
       this.silent.add(response);
       return;
     }
-    if (fault?.kind === 'delay') await setTimeout(fault.ms);
+    if (fault?.kind === 'delay') await delay(fault.ms);
     const answer = await this.api.answer(request);
     await this.onExchange?.({ method, path, query, requestBody, answer });
     if (fault?.kind === 'lost-answer') reset(response);

@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { OutcomeUnknown } from '../provider-api/api-failure.js';
 import type { ListTurns, Operation } from '../provider-api/operation.js';
 
@@ -27,7 +27,7 @@ export class ListCalls {
     } catch (error) {
       if (this.hasFailed || !(error instanceof OutcomeUnknown) || this.turns.signal.aborted) throw error;
       this.hasFailed = true;
-      await setTimeout(AGAIN_AFTER_MS);
+      await delay(AGAIN_AFTER_MS);
       return undefined;
     }
   }

@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, read } from '../provider-api/api-client.js';
@@ -30,7 +30,7 @@ export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGen
   for (let look = 0; performance.now() < end; look++) {
     yield [];
     // The pause fails when the signal has aborted; the next call then fails too.
-    await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
+    await delay(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
     const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
     if (!job) continue;
     if (job.status === 'failed') throw new ProviderError('The export of users has failed.');

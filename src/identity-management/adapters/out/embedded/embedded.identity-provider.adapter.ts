@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import type { OnApplicationShutdown } from '@nestjs/common';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
@@ -154,7 +154,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   ): AsyncGenerator<readonly Item[], void, undefined> {
     const query = `SELECT seq, ${select} WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
     for (let after = 0, isLast = false; !isLast; ) {
-      await setImmediate();
+      await nextIteration();
       if (signal.aborted) throw noLongerAwaited(signal);
       const rows = (await this.store.read((statements) => statements.prepare(query).all(after))) as (Item & { readonly seq: number })[];
       after = rows.at(-1)?.seq ?? after;

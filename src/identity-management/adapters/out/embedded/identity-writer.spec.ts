@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openIdentityDatabase } from './identity-database.js';
@@ -37,7 +37,7 @@ describe('IdentityWriter', () => {
     other.exec('BEGIN');
     expect(settings()).toEqual([]);
     const committed = set('a', '1');
-    await setImmediate();
+    await nextIteration();
     other.exec('COMMIT');
     await committed;
     expect(settings()).toEqual(['a']);
@@ -50,7 +50,7 @@ describe('IdentityWriter', () => {
     expect(settings()).toEqual(['a']);
     await set('b', '2');
     const done = writer.checkpoint();
-    await setImmediate();
+    await nextIteration();
     other.exec('COMMIT');
     await done;
     expect(statSync(join(directory, 'identity.db-wal')).size).toBe(0);

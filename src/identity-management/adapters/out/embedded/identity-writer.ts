@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'libsql';
 import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
 
@@ -109,7 +109,7 @@ export async function unlessBusy<Result>(work: () => Result | Promise<Result>, s
     } catch (error) {
       if (!isBusy(error) || attempt === BUSY_ATTEMPTS || signal?.aborted) throw error;
     }
-    await setTimeout(BUSY_PAUSE_MS);
+    await delay(BUSY_PAUSE_MS);
   }
 }
 

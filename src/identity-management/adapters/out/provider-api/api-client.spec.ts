@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
@@ -93,7 +93,7 @@ describe('a client of an API', () => {
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', operation: new Operation(leaving.signal) });
     // After one iteration of the event loop, the call has its token and waits for a connection.
-    await turn();
+    await nextIteration();
     leaving.abort();
     const ended = (which: string) => (error: unknown) => [which, error];
     const first = await Promise.race([call.catch(ended('the one')), Promise.race(hanging).catch(ended('the others'))]);
@@ -110,7 +110,7 @@ describe('a client of an API', () => {
     await vi.waitFor(() => { expect(taken).toHaveLength(128); }, PATIENCE);
     const leaving = new AbortController();
     const calls = Array.from({ length: 50 }, () => api.call({ method: 'POST', path: '/items', operation: new Operation(leaving.signal) }).catch(mayBeDone));
-    await turn();
+    await nextIteration();
     leaving.abort();
     expect(new Set(await Promise.all(calls))).toEqual(new Set([false]));
     const before = connections;

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type DiskOperation, GatedDisk } from '../../../../testing/gated-disk.js';
 import { DurableDirectories, makeRoot } from './durable-directories.js';
@@ -111,7 +111,7 @@ describe('DurableDirectories', () => {
         disk.gate = (perform, operation, path) => gate(operation === 'create' ? () => perform().finally(resolve) : perform, operation, path);
         created = createFile();
       });
-      await setImmediate();
+      await nextIteration();
       return { created };
     };
     /** Holds the next operation with this name on a path. `reached` resolves when the wait begins. */
@@ -139,7 +139,7 @@ describe('DurableDirectories', () => {
       await held.reached;
       done();
       const removed = directories.removeEmpty(at(a));
-      await setImmediate();
+      await nextIteration();
       expect(done()).toEqual([]);
       held.release();
       await Promise.all([created, removed]);

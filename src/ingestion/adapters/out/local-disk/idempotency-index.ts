@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { setImmediate as turnOfOthers } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import type { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -164,7 +164,7 @@ export class IdempotencyIndex {
 
   private async erase(day: string, segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
     for (let at = 0; at < uploads.length; at += ROWS_AT_ONCE) {
-      if (at > 0) await turnOfOthers();
+      if (at > 0) await nextIteration();
       await this.databases.use(day, (database) => { eraseUploads(database, uploads.slice(at, at + ROWS_AT_ONCE)); });
       await this.databases.use(day, (database) => database.checkpoint());
     }
@@ -260,7 +260,7 @@ export class IdempotencyIndex {
         await this.put(day, rows);
         count += rows.length;
         rows = [];
-        await turnOfOthers();
+        await nextIteration();
         turnBegan = performance.now();
       }
       await this.put(day, rows);
@@ -277,7 +277,7 @@ export class IdempotencyIndex {
 
   private async put(day: string, entries: readonly DayEntry[]): Promise<void> {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
-      if (at > 0) await turnOfOthers();
+      if (at > 0) await nextIteration();
       await this.databases.use(day, (database) => {
         // Lists no segment while keys of the day may be missing: a segment listed with its length isn't read again.
         const isComplete = this.isComplete(day);

@@ -1,7 +1,7 @@
 import { chmod, copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-database.js';
@@ -86,7 +86,7 @@ describe('SelfCheckingDatabase', () => {
     other.exec('BEGIN EXCLUSIVE');
     let isClosed = false;
     const closing = database.close().then(() => (isClosed = true));
-    await setImmediate();
+    await nextIteration();
     expect(isClosed).toBe(false);
     other.exec('COMMIT');
     await closing;

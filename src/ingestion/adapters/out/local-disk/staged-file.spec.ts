@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MIB } from '../../../../common/sizes.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
@@ -94,7 +94,7 @@ describe('a staged file', () => {
       if (how === 'fails') throw new Error('the client hung up');
     })(), reserve).then(() => 'stored', () => 'failed').finally(() => (hasSettled = true));
     await expect.poll(() => positions).toContain(BEGINNING);
-    await turn();
+    await nextIteration();
     expect({ blocks: blocksOf(5), positions, hasSettled }).toEqual({ blocks: 3, positions: [0, BEGINNING], hasSettled: false });
     release();
     expect(await writing).toBe(how === 'ends' ? 'stored' : 'failed');

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MemoryBudget } from '../../../../common/memory-budget.js';
 import { KIB } from '../../../../common/sizes.js';
@@ -58,7 +58,7 @@ class Client implements AsyncIterable<Uint8Array> {
 }
 
 const settled = async () => {
-  for (let turn = 0; turn < 50; turn++) await setImmediate();
+  for (let turn = 0; turn < 50; turn++) await nextIteration();
 };
 const pieces = (bytes: Buffer, length: number) =>
   Array.from({ length: Math.ceil(bytes.length / length) }, (_, index) => bytes.subarray(index * length, (index + 1) * length));

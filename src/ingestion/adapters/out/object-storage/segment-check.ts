@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { isJsonObject, parseJson } from '../../../../common/text.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
@@ -21,7 +21,7 @@ export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
     isKeyed ||= 'idempotency_key' in line;
     if (end - looked > LINES_AT_ONCE_BYTES) {
       looked = end;
-      await setImmediate();
+      await nextIteration();
     }
   }
   return { isKeyed };

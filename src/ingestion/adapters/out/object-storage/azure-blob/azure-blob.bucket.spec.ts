@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MIB } from '../../../../../common/sizes.js';
 import { StoreSilentError } from '../bucket.js';
@@ -49,7 +49,7 @@ describe('AzureBlobBucket', () => {
         response.writeHead(200, { etag: '"1"', date: DATE, 'last-modified': DATE, 'content-length': 8 });
         for (const byte of 'thebytes') {
           response.write(byte);
-          await sleep(200);
+          await delay(200);
         }
         response.end();
       };
@@ -74,7 +74,7 @@ describe('AzureBlobBucket', () => {
           if (isList) continue;
           const before = length;
           length += chunk.length;
-          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await sleep(200);
+          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await delay(200);
         }
         response.writeHead(201, { etag: '"1"', date: DATE }).end();
       };

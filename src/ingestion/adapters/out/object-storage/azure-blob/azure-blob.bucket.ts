@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
@@ -96,7 +96,7 @@ export class AzureBlobBucket extends Bucket {
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
       // Waits for the removal of the blocks for at most two seconds. Azure drops any that are left after a week.
-      await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(MAX_CLEARING_MS, undefined, { ref: false })]);
+      await Promise.race([Promise.allSettled([this.removeParts(key)]), delay(MAX_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
   }

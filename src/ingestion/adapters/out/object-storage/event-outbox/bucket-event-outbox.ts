@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
@@ -153,7 +153,7 @@ export class BucketEventOutbox extends EventOutbox {
     if (!delivery.isBehind) {
       const now = performance.now();
       this.nextListingAt = Math.max(this.nextListingAt, now - LISTINGS_AT_ONCE * this.listingPauseMs) + this.listingPauseMs;
-      if (this.nextListingAt > now) await sleep(this.nextListingAt - now, undefined, { ref: false });
+      if (this.nextListingAt > now) await delay(this.nextListingAt - now, undefined, { ref: false });
     }
     this.news.clear();
     await delivery.list();

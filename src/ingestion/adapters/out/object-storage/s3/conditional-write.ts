@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { HeadObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client-s3';
 import type { S3Connection } from './s3-connection.js';
 import { errorNameOf, orUndefined } from './s3-errors.js';
@@ -69,7 +69,7 @@ export class ConditionalWrite {
         if (name === 'NoSuchUpload' && !found) throw error;
         if (!CONFLICTS.has(name)) return undefined;
         if (attempt === CONFLICT_ATTEMPTS) throw error;
-        await sleep(CONFLICT_PAUSE_MS);
+        await delay(CONFLICT_PAUSE_MS);
         connection.onRetry();
       }
     }

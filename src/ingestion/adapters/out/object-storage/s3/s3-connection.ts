@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { env } from 'node:process';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
@@ -131,7 +131,7 @@ export class S3Connection {
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
         if (!isPassing(error) || nowMs + PART_PAUSE_MS >= lastMs) throw error;
-        await sleep(PART_PAUSE_MS);
+        await delay(PART_PAUSE_MS);
         this.onRetry();
       }
     }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import zlib from 'node:zlib';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { processMemory } from '../../../../../common/memory-budget.js';
 import { MIB } from '../../../../../common/sizes.js';
@@ -299,7 +299,7 @@ describe('S3Bucket', () => {
         response.writeHead(200, found);
         for (const byte of 'thebytes') {
           response.write(byte);
-          await sleep(200);
+          await delay(200);
         }
         response.end();
       }, { timeoutMs: 1_000 });
@@ -315,7 +315,7 @@ describe('S3Bucket', () => {
         for await (const chunk of request as AsyncIterable<Buffer>) {
           const before = length;
           length += chunk.length;
-          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await sleep(200);
+          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await delay(200);
         }
         response.writeHead(200, { etag: '"1"' }).end();
       }, { maxUploadBytes: 400_000 * MIB, timeoutMs: 1_000 });

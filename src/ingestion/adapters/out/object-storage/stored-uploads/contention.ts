@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const PAUSE_MS = 50;
 
@@ -8,4 +8,4 @@ const PAUSE_MS = 50;
  *
  * @param attempt the number of the attempt that came too late, counted from 0.
  */
-export const pauseAfter = (attempt: number): Promise<void> => sleep(Math.random() * PAUSE_MS * (attempt + 1));
+export const pauseAfter = (attempt: number): Promise<void> => delay(Math.random() * PAUSE_MS * (attempt + 1));
