@@ -11,7 +11,7 @@ type Values<Options extends OptionsConfig> = ReturnType<typeof parseArgs<{ optio
 export class CommandError extends Error {}
 
 /** The command was called with invalid arguments. */
-export class UsageError extends CommandError {}
+class UsageError extends CommandError {}
 
 /**
  * Runs a command and sets the exit code of the process: the number to which `main` resolves, `usageCode` for a

@@ -57,7 +57,7 @@ export const httpUrl = z.string().refine((text) => {
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
 /** Drops empty variables, which count as unset. */
-export const onlySet = (variables: Variables): Record<string, string | undefined> =>
+const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
 /**

@@ -42,7 +42,7 @@ export function listAnswer(name: string, items: readonly unknown[], page: Page):
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
 
-export function pageAnswer(name: string, items: readonly unknown[], { start, limit, includeTotals }: Page, total: number): ApiAnswer {
+function pageAnswer(name: string, items: readonly unknown[], { start, limit, includeTotals }: Page, total: number): ApiAnswer {
   return { status: 200, body: includeTotals ? { start, limit, total, [name]: items } : items };
 }
 

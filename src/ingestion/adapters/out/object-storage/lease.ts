@@ -6,7 +6,7 @@ const RENEW_EVERY_MS = 15_000;
 export const LOST_AFTER_MS = 60_000;
 
 /** The object of a lease was replaced or removed, usually by a process that considered the lease's owner crashed. */
-export class LeaseLostError extends Error {
+class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} was replaced or removed by another process.`);
     this.name = new.target.name;

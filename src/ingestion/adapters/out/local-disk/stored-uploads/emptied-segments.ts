@@ -5,7 +5,7 @@ import { PeriodicJob } from '../../../../../common/periodic-job.js';
 import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 
-export const EMPTIED_EXTENSION = '.emptied';
+const EMPTIED_EXTENSION = '.emptied';
 /**
  * How long an empty segment is kept at least, and the pause between two runs that remove such segments. A reader such
  * as DuckDB lists the segments first, and opens each when its turn comes. Its query fails if a listed segment is gone

@@ -9,7 +9,7 @@ const RENEW_EVERY_MS = 15_000;
 /** The time limit of a request for the cursor. If one hangs, there is time for another before the lease expires. */
 const MAX_CALL_MS = 10_000;
 /** A holder of the cursor that hasn't written it for this long, by the store's clock, counts as crashed. */
-export const HOLDER_LOST_AFTER_MS = 40_000;
+const HOLDER_LOST_AFTER_MS = 40_000;
 
 /** This process doesn't hold the cursor (`events/cursor`). */
 export class CursorLostError extends Error {

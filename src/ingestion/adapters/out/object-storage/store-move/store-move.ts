@@ -23,7 +23,7 @@ const FILES = 'files/';
 const LINES = 'uploads/';
 
 /** The store can't be moved to this bucket: it contains something else, or a service has used it. */
-export class BucketTakenError extends Error {
+class BucketTakenError extends Error {
   constructor(reason: string) {
     super(`${reason} Choose an empty bucket, or another prefix.`);
     this.name = new.target.name;
