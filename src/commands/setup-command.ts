@@ -1,7 +1,7 @@
 import { isEmail } from 'class-validator';
 import { hasCode, isCoded } from '../common/error-code.js';
 import { CommandError, commandArguments } from './command.js';
-import { toDotEnv } from './dot-env.js';
+import { toDotEnv } from './dot-env-format.js';
 import { ask, isTerminal } from './prompt.js';
 import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';

@@ -12,9 +12,9 @@ export class OneAtATime {
    */
   async run<T>(job: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
-    const turn = this.isBusy ? this.turn(signal) : undefined;
+    const wait = this.isBusy ? this.wait(signal) : undefined;
     this.isBusy = true;
-    await turn;
+    await wait;
     try {
       return await job();
     } finally {
@@ -28,7 +28,7 @@ export class OneAtATime {
     else this.isBusy = false;
   };
 
-  private turn(signal?: AbortSignal): Promise<void> {
+  private wait(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const begin = () => {
         this.waiting.delete(begin);

@@ -8,7 +8,7 @@ const SLOTS = 4;
  * After two seconds, a slot goes to the next body even if its own isn't decoded yet, so that slow clients don't block
  * others.
  */
-const MAX_TURN_MS = 2_000;
+const MAX_HELD_MS = 2_000;
 
 /** Slots for decoding compressed request bodies. */
 export class DecodingSlots {
@@ -27,19 +27,19 @@ export class DecodingSlots {
    */
   async take(connection: EventEmitter & { readonly destroyed?: boolean }): Promise<() => void> {
     if (this.free > 0) this.free -= 1;
-    else if (connection.destroyed || !(await this.turn(connection))) throw new ServiceError('client-aborted', 'The client disconnected.');
+    else if (connection.destroyed || !(await this.passed(connection))) throw new ServiceError('client-aborted', 'The client disconnected.');
     let isOver = false;
     const end = (): void => {
       clearTimeout(timer);
       if (!isOver) this.pass();
       isOver = true;
     };
-    const timer = setTimeout(end, MAX_TURN_MS).unref();
+    const timer = setTimeout(end, MAX_HELD_MS).unref();
     return end;
   }
 
   /** Waits for a slot that another body passes on. @returns false if the connection was lost before. */
-  private turn(connection: EventEmitter): Promise<boolean> {
+  private passed(connection: EventEmitter): Promise<boolean> {
     return new Promise((resolve) => {
       const begin = (): void => {
         connection.off('close', giveUp);

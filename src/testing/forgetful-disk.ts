@@ -260,18 +260,18 @@ export class ForgetfulDisk extends Disk {
   }
 
   private async look<T>(perform: () => T): Promise<T> {
-    await this.turn();
+    await this.scheduled();
     return perform();
   }
 
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
-    await this.turn();
+    await this.scheduled();
     if (!this.random.chance(this.failureRate)) return perform();
     performPart?.();
     throw failed('EIO', what);
   }
 
-  private turn(): Promise<void> {
+  private scheduled(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
       this.waiting.push(resolve);

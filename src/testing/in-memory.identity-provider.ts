@@ -59,7 +59,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   override async createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
-    await this.turn(options);
+    await this.begin(options);
     if ([...this.roles.values()].some(({ name }) => name === role.name)) throw new RoleAlreadyExists('role name');
     const roleId = `role_${randomUUID()}`;
     this.roles.set(roleId, role);
@@ -67,7 +67,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   override async createUser({ email, name, roleIds }: NewUser, options: ProviderCallOptions): Promise<string> {
-    await this.turn(options);
+    await this.begin(options);
     if ([...this.users.values()].some((user) => user.email === email)) throw new UserAlreadyExists('email');
     for (const roleId of roleIds) this.assertRole(roleId);
     const userId = `memory|${randomUUID()}`;
@@ -76,12 +76,12 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   override async updateUser(userId: string, { name }: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
-    await this.turn(options);
+    await this.begin(options);
     this.users.set(userId, { ...this.user(userId), name });
   }
 
   override async assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
-    await this.turn(options);
+    await this.begin(options);
     const { roleIds } = this.user(userId);
     this.assertRole(roleId);
     roleIds.add(roleId);
@@ -96,7 +96,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   override async checkHealth(options: ProviderCallOptions): Promise<void> {
-    await this.turn(options);
+    await this.begin(options);
   }
 
   /**
@@ -112,10 +112,10 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   private async *pages<Item>(options: ProviderCallOptions, all: () => Item[]): AsyncGenerator<readonly Item[], void, undefined> {
     this.openLists++;
     try {
-      await this.turn(options);
+      await this.begin(options);
       const items = all();
       for (let start = 0; start < items.length; start += this.pageSize) {
-        if (start > 0) await this.turn(options);
+        if (start > 0) await this.begin(options);
         yield items.slice(start, start + this.pageSize);
       }
     } finally {
@@ -123,7 +123,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     }
   }
 
-  private async turn({ signal }: ProviderCallOptions): Promise<void> {
+  private async begin({ signal }: ProviderCallOptions): Promise<void> {
     this.lastSignal = signal;
     await this.gate;
     if (this.failure) throw this.failure;

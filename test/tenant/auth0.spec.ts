@@ -7,7 +7,7 @@ import { loadAuth0CheckEnvironment } from '../../src/configuration/commands.js';
 import { managementApi } from '../../src/identity-management/adapters/out/auth0/management-api.js';
 import { Auth0IdentityProvider } from '../../src/identity-management/adapters/out/auth0/auth0.identity-provider.adapter.js';
 import { randomPassword } from '../../src/identity-management/adapters/out/auth0/random-password.js';
-import type { ApiAnswer } from '../../src/identity-management/adapters/out/provider-api/api-client.js';
+import type { ProviderAnswer } from '../../src/identity-management/adapters/out/provider-api/api-client.js';
 import { CallPace } from '../../src/identity-management/adapters/out/provider-api/call-pace.js';
 import { Operation } from '../../src/identity-management/adapters/out/provider-api/operation.js';
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
@@ -35,10 +35,10 @@ const savedScopes = new SavedScopes('data/auth0-check/scopes.json', `${tenant.ur
 /** Every user, role and setting that couldn't be removed or restored, with the reasons. */
 const left: string[] = [];
 
-const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
+const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ProviderAnswer> =>
   api.call({ method, path, body, repeatable: false, operation: new Operation() });
 const refusal = z.object({ message: z.string().default(''), errorCode: z.string().default('') }).catch({ message: '', errorCode: '' });
-const answerText = ({ status, body }: ApiAnswer): string => {
+const answerText = ({ status, body }: ProviderAnswer): string => {
   const { message, errorCode } = refusal.parse(body);
   return [`${status}`, errorCode, message].filter(Boolean).join(' ');
 };

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { invalidBody, ManagementError } from './management-error.js';
 import { listAnswer, type Page, readPage } from './paging.js';
-import { type ApiAnswer, type ApiCall, readBody, type Route, text } from './route.js';
+import { type RouteAnswer, type ApiCall, readBody, type Route, text } from './route.js';
 import { withFields } from './shown-fields.js';
 import { type ClientGrantRecord, type ClientRecord, newId, type Tenant } from './tenant.js';
 
@@ -103,7 +103,7 @@ export const clientsRoutes = (tenant: Tenant): Route[] => [
 
 const pageOf = (query: URLSearchParams): Page => readPage(query, { defaultSize: 50, largestSize: 100, smallestSize: 0 });
 
-function createClient(tenant: Tenant, { body, scopes }: ApiCall): ApiAnswer {
+function createClient(tenant: Tenant, { body, scopes }: ApiCall): RouteAnswer {
   const sent = readBody(NEW_CLIENT, body);
   const grantTypes = sent.app_type === 'spa' ? GRANT_TYPES.slice(0, 3) : GRANT_TYPES;
   const client = { id: newId('', 32), secret: randomBytes(32).toString('hex'), settings: { ...UNSAID, grant_types: grantTypes, ...sent } };
@@ -118,7 +118,7 @@ function existingClient(tenant: Tenant, id: string): ClientRecord {
   return client;
 }
 
-function createGrant(tenant: Tenant, { body }: ApiCall): ApiAnswer {
+function createGrant(tenant: Tenant, { body }: ApiCall): RouteAnswer {
   const { client_id: clientId, audience, scope = [], subject_type: subject = 'client' } = readBody(NEW_GRANT, body);
   existingClient(tenant, clientId);
   if (!tenant.resourceServer(audience)) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');

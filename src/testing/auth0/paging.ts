@@ -1,4 +1,4 @@
-import type { ApiAnswer } from './route.js';
+import type { RouteAnswer } from './route.js';
 import { invalidQuery, ManagementError } from './management-error.js';
 
 export interface Page {
@@ -38,11 +38,11 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
 }
 
 /** Returns the answer with one page of a list: an array, or, with `includeTotals`, an array and totals in an object. */
-export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
+export function listAnswer(name: string, items: readonly unknown[], page: Page): RouteAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
 
-function pageAnswer(name: string, items: readonly unknown[], { start, limit, includeTotals }: Page, total: number): ApiAnswer {
+function pageAnswer(name: string, items: readonly unknown[], { start, limit, includeTotals }: Page, total: number): RouteAnswer {
   return { status: 200, body: includeTotals ? { start, limit, total, [name]: items } : items };
 }
 

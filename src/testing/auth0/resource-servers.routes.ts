@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { invalidBody, ManagementError } from './management-error.js';
 import { listAnswer, readPage } from './paging.js';
-import { type ApiAnswer, type ApiCall, readBody, type Route, text } from './route.js';
+import { type RouteAnswer, type ApiCall, readBody, type Route, text } from './route.js';
 import type { ApiScope, ResourceServerRecord, Tenant } from './tenant.js';
 
 const SCOPES = z.array(z.strictObject({ value: text(1, 280), description: text(0, 500).optional() })).optional();
@@ -85,7 +85,7 @@ function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   return server;
 }
 
-function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
+function createServer(tenant: Tenant, { body }: ApiCall): RouteAnswer {
   const { identifier, scopes = [], ...settings } = readBody(NEW_SERVER, body);
   if (tenant.resourceServer(identifier)) throw new ManagementError(409, 'A resource server with the same identifier already exists.');
   checkScopes(scopes);
@@ -94,7 +94,7 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: serverView(server) };
 }
 
-function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
+function updateServer(tenant: Tenant, { id, body }: ApiCall): RouteAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
   const server = existingServer(tenant, id);
   if (server.isSystem) throw new ManagementError(400, 'System resource servers cannot be patched', 'operation_not_supported');

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { invalidBody, ManagementError } from './management-error.js';
 import { listAnswer, type Page, readPage } from './paging.js';
-import { type ApiAnswer, type ApiCall, readBody, type Route } from './route.js';
+import { type RouteAnswer, type ApiCall, readBody, type Route } from './route.js';
 import { newId, type RoleRecord, type Tenant } from './tenant.js';
 import { existingUser } from './users.routes.js';
 
@@ -144,7 +144,7 @@ function assertFree(tenant: Tenant, name: string): void {
   if ([...tenant.roles.values()].some((role) => role.name === name)) throw new ManagementError(409, 'The role already exists.');
 }
 
-function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
+function createRole(tenant: Tenant, { body }: ApiCall): RouteAnswer {
   const { name, description } = readBody(NEW_ROLE, body);
   assertFree(tenant, name);
   if (tenant.roles.size >= MAX_ROLES) {
@@ -156,7 +156,7 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 200, body: roleView(tenant, role) };
 }
 
-function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
+function addPermissions(tenant: Tenant, { id, body }: ApiCall): RouteAnswer {
   const { permissions } = readBody(PERMISSIONS, body);
   const role = existingRole(tenant, id);
   const added = permissions.map(({ resource_server_identifier: audience, permission_name: name }) => {
@@ -172,7 +172,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   return { status: 201, body: {} };
 }
 
-function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
+function assignRoles(tenant: Tenant, { id, body }: ApiCall): RouteAnswer {
   const { roles } = readBody(ROLE_IDS, body);
   // Auth0 was seen to answer 400 `invalid_body` to a request with role names in place of role ids.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');

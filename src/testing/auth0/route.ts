@@ -8,7 +8,7 @@ export interface ApiCall {
   readonly scopes: ReadonlySet<string>;
 }
 
-export interface ApiAnswer {
+export interface RouteAnswer {
   readonly status: number;
   readonly body?: unknown;
 }
@@ -18,7 +18,7 @@ export interface Route {
   /** The access token must have all of these scopes, or at least one of them if `anyScope` is true. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
-  readonly answer: (call: ApiCall) => ApiAnswer;
+  readonly answer: (call: ApiCall) => RouteAnswer;
 }
 
 /** Returns a Zod schema for texts of `least` to `most` code points. */

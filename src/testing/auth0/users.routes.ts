@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { invalidBody, invalidQuery, ManagementError } from './management-error.js';
 import { listAnswer, readPage } from './paging.js';
-import { type ApiAnswer, type ApiCall, readBody, type Route, text } from './route.js';
+import { type RouteAnswer, type ApiCall, readBody, type Route, text } from './route.js';
 import { withFields } from './shown-fields.js';
 import type { Tenant } from './tenant.js';
 import type { UserOrder } from './user-index.js';
@@ -118,7 +118,7 @@ export function existingUser(tenant: Tenant, id: string): UserRecord {
   return user;
 }
 
-function searchUsers({ users, settings, now }: Tenant, { query }: ApiCall): ApiAnswer {
+function searchUsers({ users, settings, now }: Tenant, { query }: ApiCall): RouteAnswer {
   const rules = { defaultSize: DEFAULT_USERS, largestSize: query.has('page') ? 100 : DEFAULT_USERS, smallestSize: 0, cap: SEARCH_CAP };
   const page = readPage(query, rules);
   const q = query.get('q');
@@ -137,7 +137,7 @@ function readOrder(sort: string | null): UserOrder | undefined {
   return { field, isDescending: direction === '-1' };
 }
 
-function createUser(tenant: Tenant, { body }: ApiCall): ApiAnswer {
+function createUser(tenant: Tenant, { body }: ApiCall): RouteAnswer {
   const sent = readBody(NEW_USER, body);
   const { connection, password, email: address, name, user_id: ownId, email_verified: isVerified, verify_email: isAsked } = sent;
   if (!tenant.connections.some(({ name: known }) => known === connection)) throw new ManagementError(400, 'The connection does not exist.', 'inexistent_connection');
@@ -159,7 +159,7 @@ function createUser(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: userView(user) };
 }
 
-function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
+function updateUser(tenant: Tenant, { id, body }: ApiCall): RouteAnswer {
   const change = readBody(USER_CHANGE, body);
   const { name, email, email_verified: isVerified, verify_email: isAsked, password } = change;
   const user = existingUser(tenant, id);

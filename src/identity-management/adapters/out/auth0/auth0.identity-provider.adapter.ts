@@ -6,10 +6,10 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import { InvalidIdentityValue, ProviderError, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
+import { type ProviderAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
 import { LeftBehind } from '../provider-api/left-behind.js';
-import { ListTurns, Operation } from '../provider-api/operation.js';
+import { ListOperations, Operation } from '../provider-api/operation.js';
 import { type Look, ProviderHealth } from '../provider-requirements/provider-health.js';
 import { ApiScopes } from './api-scopes.js';
 import { FOUND_USER, type FoundUser, toUser, USER_FIELDS } from './found-user.js';
@@ -133,14 +133,14 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
-    const turns = new ListTurns(signal);
-    const calls = new ListCalls(turns);
+    const operations = new ListOperations(signal);
+    const calls = new ListCalls(operations);
     const outdated = this.recentUsers.updateTimes();
     const source = {
       search: (from: number | undefined, page: number) =>
         calls.make((operation) => this.api.get(`/users?${searchOf(from, page)}`, USERS, operation)),
       searchPages: SEARCH_PAGES,
-      exported: () => exportedUsers(this.api, turns),
+      exported: () => exportedUsers(this.api, operations),
     };
     for await (const users of usersByCreation(source)) {
       const current = users.filter(({ user_id, updated_at }) => updated_at >= (outdated.get(user_id) ?? -Infinity));
@@ -149,8 +149,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
     const left = [...outdated.keys()];
     for (let start = 0; start < left.length; start += READ_AT_ONCE) {
-      const turn = turns.next();
-      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.find(userId, turn)));
+      const operation = operations.next();
+      const users = await Promise.all(left.slice(start, start + READ_AT_ONCE).map((userId) => this.find(userId, operation)));
       yield users.filter((user) => user !== undefined).map(toUser);
     }
   }
@@ -197,7 +197,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   private async hasRoles(path: string, roleIds: readonly string[], operation: Operation): Promise<boolean> {
     const left = new Set(roleIds);
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, turn: () => operation })) {
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ID, operation: () => operation })) {
       for (const { id } of roles) left.delete(id);
       if (left.size === 0) return true;
     }
@@ -215,9 +215,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 }
 
-const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
+const refusalOf = ({ body }: ProviderAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
 
-function missing(answer: ApiAnswer): ServiceError {
+function missing(answer: ProviderAnswer): ServiceError {
   const { errorCode, message } = refusalOf(answer);
   if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
   return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { OutcomeUnknown } from '../provider-api/api-failure.js';
-import type { ListTurns, Operation } from '../provider-api/operation.js';
+import type { ListOperations, Operation } from '../provider-api/operation.js';
 
 const AGAIN_AFTER_MS = 500;
 
@@ -11,7 +11,7 @@ const AGAIN_AFTER_MS = 500;
 export class ListCalls {
   private hasFailed = false;
 
-  constructor(private readonly turns: ListTurns) {}
+  constructor(private readonly operations: ListOperations) {}
 
   /**
    * @param call must be harmless when repeated.
@@ -21,11 +21,11 @@ export class ListCalls {
    */
   async make<Result>(call: (operation: Operation) => Promise<Result>): Promise<Result | undefined> {
     try {
-      const result = await call(this.turns.next());
+      const result = await call(this.operations.next());
       this.hasFailed = false;
       return result;
     } catch (error) {
-      if (this.hasFailed || !(error instanceof OutcomeUnknown) || this.turns.signal.aborted) throw error;
+      if (this.hasFailed || !(error instanceof OutcomeUnknown) || this.operations.signal.aborted) throw error;
       this.hasFailed = true;
       await delay(AGAIN_AFTER_MS);
       return undefined;

@@ -36,17 +36,17 @@ export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAG
  * Reads a list from the Management API page by page. A page may have any length.
  *
  * @param member the answer's member that contains the items.
- * @param turn returns the operation for the next call.
+ * @param operation returns the operation for the next call.
  * @throws as `ApiClient.get`.
  */
 export async function* listPages<Schema extends z.ZodType>(
   api: ApiClient,
   path: string,
-  { member, schema, turn }: { readonly member: string; readonly schema: Schema; readonly turn: () => Operation },
+  { member, schema, operation }: { readonly member: string; readonly schema: Schema; readonly operation: () => Operation },
 ): AsyncGenerator<readonly z.infer<Schema>[], void, undefined> {
   const page = z.object({ start: z.number(), total: z.number(), [member]: z.array(schema) });
   for (let number = 0; ; number++) {
-    const answer = await api.get(`${path}${path.includes('?') ? '&' : '?'}${pageOf(number)}`, page, turn());
+    const answer = await api.get(`${path}${path.includes('?') ? '&' : '?'}${pageOf(number)}`, page, operation());
     const items = answer[member] as z.infer<Schema>[];
     yield items;
     if (items.length === 0 || Number(answer.start) + items.length >= Number(answer.total)) return;

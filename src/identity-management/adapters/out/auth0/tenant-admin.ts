@@ -14,7 +14,7 @@ export class TenantAdmin extends ProviderAdmin {
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {
     const found: z.infer<Schema>[] = [];
-    for await (const page of listPages(this.api, path, { member, schema, turn: this.operation })) found.push(...page);
+    for await (const page of listPages(this.api, path, { member, schema, operation: this.operation })) found.push(...page);
     return found;
   }
 

@@ -4,7 +4,7 @@ import { InvalidIdentityValue, RoleAlreadyExists, RoleNotFound } from '../../../
 import type { NewRole, Role } from '../../../domain/role.js';
 import { type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import type { LeftBehind } from '../provider-api/left-behind.js';
-import { ListTurns, type Operation } from '../provider-api/operation.js';
+import { ListOperations, type Operation } from '../provider-api/operation.js';
 import type { ApiScopes } from './api-scopes.js';
 import { listPages, pageOf } from './management-api.js';
 
@@ -58,10 +58,10 @@ export class TenantRoles {
 
   /** Lists each role once. May miss a role if, during the listing, another one is deleted and a third one created. */
   async *list(signal: AbortSignal): AsyncGenerator<readonly Role[], void, undefined> {
-    const turns = new ListTurns(signal);
+    const operations = new ListOperations(signal);
     const listed = new Set<string>();
     for (let page = 0, known = 0, isLast = false; !isLast; ) {
-      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, turns.next());
+      const { start, total, roles } = await this.api.get(`/roles?${pageOf(page)}`, ROLES, operations.next());
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
@@ -82,7 +82,7 @@ export class TenantRoles {
     if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
     const unseen = new Set(roleIds);
     if (unseen.size > MAX_LOOK_UPS) {
-      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, turn: () => operation })) {
+      for await (const roles of listPages(this.api, '/roles', { member: 'roles', schema: ROLE, operation: () => operation })) {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
@@ -112,7 +112,7 @@ export class TenantRoles {
 
   private async idOf(name: string, description: string, operation: Operation): Promise<string | undefined> {
     const path = `/roles?name_filter=${encodeURIComponent(name)}`;
-    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, turn: () => operation })) {
+    for await (const roles of listPages(this.api, path, { member: 'roles', schema: ROLE, operation: () => operation })) {
       const ours = roles.find((role) => role.description === description);
       if (ours) return ours.id;
     }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, read } from '../provider-api/api-client.js';
 import { AnswerUnreadable } from '../provider-api/api-failure.js';
-import type { ListTurns } from '../provider-api/operation.js';
+import type { ListOperations } from '../provider-api/operation.js';
 import { FOUND_USER, type FoundUser, USER_FIELDS } from './found-user.js';
 import { ListCalls } from './list-calls.js';
 
@@ -21,17 +21,17 @@ const USERS_PER_PAGE = 500;
  * @throws ProviderError when the job fails, or a line of its file isn't a user in the known form; ProviderUnavailable
  * when the job takes more than half an hour; errors of `ApiClient`.
  */
-export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGenerator<readonly FoundUser[], void, undefined> {
-  const { signal } = turns;
+export async function* exportedUsers(api: ApiClient, operations: ListOperations): AsyncGenerator<readonly FoundUser[], void, undefined> {
+  const { signal } = operations;
   const body = { format: 'json', fields: USER_FIELDS.map((name) => ({ name })) };
-  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, operation: turns.next() }), NEW_JOB);
-  const calls = new ListCalls(turns);
+  const { id } = read(await api.call({ method: 'POST', path: '/jobs/users-exports', body, operation: operations.next() }), NEW_JOB);
+  const calls = new ListCalls(operations);
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
     // The pause fails when the signal has aborted; the next call then fails too.
     await delay(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
-    const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
+    const job = await calls.make((operation) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, operation));
     if (!job) continue;
     if (job.status === 'failed') throw new ProviderError('The export of users has failed.');
     if (job.status === 'completed' && typeof job.location === 'string') {

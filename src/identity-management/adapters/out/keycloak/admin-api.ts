@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
 import { RoleNotFound, UserNotFound } from '../../../domain/errors.js';
-import { type ApiAnswer, ApiClient, unexpected } from '../provider-api/api-client.js';
+import { type ProviderAnswer, ApiClient, unexpected } from '../provider-api/api-client.js';
 import { realmUrl } from './realm-url.js';
 
 export interface KeycloakConnection {
@@ -38,7 +38,7 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /** Returns `UserNotFound` or `RoleNotFound` for a 404 that names one as missing, otherwise a `ProviderError`. */
-export function notFound(answer: ApiAnswer): ServiceError {
+export function notFound(answer: ProviderAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);
   const row = answer.status === 404 ? MISSING.find(([text]) => text.test(error)) : undefined;
   return row ? new row[1]('id') : unexpected(answer);

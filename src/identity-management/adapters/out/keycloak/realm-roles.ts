@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { InvalidIdentityValue, ProviderError, RoleAlreadyExists, RoleNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
-import { type ApiAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
+import { type ProviderAnswer, type ApiClient, read, unexpected } from '../provider-api/api-client.js';
 import { toNothingDone } from '../provider-api/api-failure.js';
 import type { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
@@ -60,7 +60,7 @@ export class RealmRoles {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const description = `Created by the load-data service, ${randomUUID()}`;
     const body = { ...composedRole(name, this.options.audience, permissions), description };
-    const post = (): Promise<ApiAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
+    const post = (): Promise<ProviderAnswer> => this.api.call({ method: 'POST', path: '/roles', body, operation });
     await this.leftBehind.free('role', name, operation);
     return await this.leftBehind.allOrNothing({
       operation,

@@ -26,7 +26,7 @@ export interface ApiRequest {
   readonly operation: Operation;
 }
 
-export interface ApiAnswer {
+export interface ProviderAnswer {
   readonly status: number;
   /** The parsed JSON of the answer; undefined if the answer has no body. */
   readonly body: unknown;
@@ -67,7 +67,7 @@ export class ApiClient {
    * @throws ProviderError when the body isn't JSON (an empty one may report success); an `AnswerUnreadable` if the
    * status reports success.
    */
-  async call(request: ApiRequest): Promise<ApiAnswer> {
+  async call(request: ApiRequest): Promise<ProviderAnswer> {
     const label = labelOf(request);
     return this.parse(label, await this.exchange(label, request));
   }
@@ -103,7 +103,7 @@ export class ApiClient {
    *
    * @throws as `call`.
    */
-  async readShared(path: string, operation: Operation): Promise<ApiAnswer> {
+  async readShared(path: string, operation: Operation): Promise<ProviderAnswer> {
     const request: ApiRequest = { method: 'GET', path, operation };
     const label = labelOf(request);
     return this.parse(label, await this.sharedReads.join(path, (reader) => this.exchange(label, request, reader)));
@@ -188,7 +188,7 @@ export class ApiClient {
     return new TokenRefused(`${label} with ${status}${reason && ` (${reason})`}.`, error, description);
   }
 
-  private parse(request: string, answer: RawAnswer): ApiAnswer {
+  private parse(request: string, answer: RawAnswer): ProviderAnswer {
     const { status, headers, text } = answer;
     const label = `${this.options.provider} answers ${request}`;
     if (lacksScope(answer)) throw new PermissionDenied(`${label} with 403: the token lacks a scope (${SCOPES.exec(text)?.[1] ?? 'Auth0 does not say which'}).`);
@@ -205,7 +205,7 @@ export class ApiClient {
  * @throws AnswerUnreadable when the body doesn't match the schema, or for an unexpected status below 300; ProviderError
  * for any other unexpected status.
  */
-export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
+export function read<Schema extends z.ZodType>(answer: ProviderAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
   const { success, data, error } = schema.safeParse(answer.body);
   if (!success) throw new AnswerUnreadable(`${answer.label} in another form.`, { cause: error });
@@ -219,7 +219,7 @@ const labelOf = ({ method, path }: ApiRequest): string => {
 };
 
 /** The error for an answer with a status that the calling operation doesn't expect. */
-export function unexpected({ label, status }: ApiAnswer): ProviderError {
+export function unexpected({ label, status }: ProviderAnswer): ProviderError {
   const Failure = status < 300 ? AnswerUnreadable : ProviderError;
   return new Failure(`${label} with ${status}.`);
 }

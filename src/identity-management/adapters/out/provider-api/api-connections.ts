@@ -51,15 +51,15 @@ export class ApiConnections {
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
-    const exchange = new Exchange(this.agent, raw);
+    const pending = new PendingRequest(this.agent, raw);
     // `AbortSignal.any` and `AbortSignal.timeout` would cost three times as much as this timer and listener.
-    const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
-    const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
+    const timer = setTimeout(() => { pending.giveUp(); }, raw.timeoutMs);
+    const stopListening = onAbort(raw.signal, () => { pending.giveUp(); });
     try {
-      return await exchange.once().catch((error: unknown) => {
-        if (!raw.repeatable || exchange.isOver) throw error;
+      return await pending.once().catch((error: unknown) => {
+        if (!raw.repeatable || pending.isOver) throw error;
         // The request is repeated, because the server may just have closed an idle connection.
-        return exchange.once().catch((repeated: unknown) => {
+        return pending.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });
       });
@@ -97,7 +97,7 @@ export class ApiConnections {
 }
 
 /** Uses undici's `dispatch`, because undici's `request` can't be ended while it waits for a connection. */
-class Exchange {
+class PendingRequest {
   isOver = false;
   private abort: (() => void) | undefined;
 

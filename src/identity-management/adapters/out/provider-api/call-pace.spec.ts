@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import type { RawAnswer } from './api-connections.js';
 import { CallPace } from './call-pace.js';
-import { ListTurns, Operation } from './operation.js';
+import { ListOperations, Operation } from './operation.js';
 
 const LATENCY_MS = 20;
 /** The time at which each test begins. Not a whole second, because the headers that are tested have whole seconds. */
@@ -57,7 +57,7 @@ class Bucket {
   }
 }
 
-const aList = (): ListTurns => new ListTurns(new AbortController().signal);
+const aList = (): ListOperations => new ListOperations(new AbortController().signal);
 const after = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 function abortedAfter(ms: number): AbortSignal {
   const controller = new AbortController();
@@ -140,8 +140,8 @@ describe('the pace of calls', () => {
   ])('while $arrivals operations of $calls calls start each second and $limit calls a second are allowed', ({ limit, arrivals, calls, least }) => {
     it.each<[string, (call: (operation: Operation) => Promise<unknown>) => Promise<void>]>([
       ['of three started lists', async (call) => {
-        const list = async (turns: ListTurns) => {
-          for (let page = 0; page < 4; page++) await call(turns.next());
+        const list = async (listOperations: ListOperations) => {
+          for (let page = 0; page < 4; page++) await call(listOperations.next());
         };
         await Promise.all([list(aList()), list(aList()), list(aList())]);
       }],
@@ -184,10 +184,10 @@ describe('the pace of calls', () => {
   async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
     const ended = { whole: 0, refused: 0, broken: 0 };
     const list = async () => {
-      const turns = aList();
+      const listOperations = aList();
       let page = 0;
       const read = async () => {
-        for (; page < pages; page++) await pace.run(turns.next(), () => bucket.answer());
+        for (; page < pages; page++) await pace.run(listOperations.next(), () => bucket.answer());
       };
       await read().then(() => ended.whole++, () => ended[page === 0 ? 'refused' : 'broken']++);
     };
@@ -221,9 +221,9 @@ describe('the pace of calls', () => {
   it('lets no operation fail because of an endless list', async () => {
     const [pace, bucket] = [new CallPace(), new Bucket(2, 2)];
     const list = new AbortController();
-    const turns = new ListTurns(list.signal);
+    const listOperations = new ListOperations(list.signal);
     const listing = expect((async () => {
-      for (;;) await pace.run(turns.next(), () => bucket.answer());
+      for (;;) await pace.run(listOperations.next(), () => bucket.answer());
     })()).rejects.toThrow('The caller has given up.');
     const { ended, stop } = storm(pace, bucket, 1);
     await vi.advanceTimersByTimeAsync(60_000);

@@ -66,7 +66,7 @@ export class CallPace {
   async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const place = (operation.place ??= this.placeOf(operation));
     for (;;) {
-      await this.turn(place, operation.signal);
+      await this.admission(place, operation.signal);
       try {
         // A shared answer is awaited only if there is one. Of calls that are released together, the first must be sent
         // at once, so that the others can share its answer.
@@ -92,7 +92,7 @@ export class CallPace {
     return { order, since: performance.now(), hasBegun: standing !== 'new', standing };
   }
 
-  private async turn(place: Place, signal: AbortSignal): Promise<void> {
+  private async admission(place: Place, signal: AbortSignal): Promise<void> {
     const end = place.since + (place.hasBegun ? LAST_CALL_WITHIN_MS : FIRST_CALL_WITHIN_MS);
     if (signal.aborted) throw noLongerAwaited(signal);
     if (Math.max(this.closedUntil, performance.now()) > end) throw this.refusal();

@@ -33,7 +33,7 @@ export class Operation {
  * Makes the operations for reading a list, one for each call or group of simultaneous calls. The first is `new`, and
  * all others are `begun`. So a long list doesn't block other operations for long, and isn't given up halfway.
  */
-export class ListTurns {
+export class ListOperations {
   private isNew = true;
 
   constructor(readonly signal: AbortSignal) {}

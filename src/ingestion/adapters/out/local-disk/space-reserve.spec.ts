@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ServiceError } from '../../../../common/service-error.js';
+import { MIB } from '../../../../common/sizes.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import type { DiskSpace } from './disk.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
-const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
 const ENOUGH = { free: GIB, size: 100 * GIB };
 const SHORT = { free: 100 * MIB, size: 100 * GIB };

@@ -1,8 +1,8 @@
 import { ServiceError } from '../../../../common/service-error.js';
+import { MIB } from '../../../../common/sizes.js';
 import { unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-const MIB = 1024 * 1024;
 /** Enough for the largest removal of one segment: its list, the copy of a segment of 64 MiB, and its events. */
 const RESERVE_BYTES = 128 * MIB;
 const RESERVE_SHARE = 0.1;

@@ -10,12 +10,12 @@ import type { LostClaims } from './lost-claims.js';
 import { removeOldClaims } from './old-claims.js';
 import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { Turn } from './turn.js';
+import { SharedJob } from './shared-job.js';
 
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
 const INTERVAL_MS = HOUR_MS;
 const JITTER_MS = 5 * MINUTE_MS;
-const TURN_MS = 50 * MINUTE_MS;
+const MIN_INTERVAL_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
@@ -24,7 +24,7 @@ const DAYS = 7;
  * on the one replica that takes the turn. A failed job is logged as a warning, and retried at the next turn.
  */
 export class Compactor {
-  private readonly job = new PeriodicJob(() => this.turn(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
+  private readonly job = new PeriodicJob(() => this.run(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
   private waiting = new Set<string>();
   private waitingSince = '';
 
@@ -43,9 +43,9 @@ export class Compactor {
     return this.job.close();
   }
 
-  private async turn(): Promise<void> {
+  private async run(): Promise<void> {
     await this.attempt('Taking the turn of compaction', async () => {
-      if (!(await new Turn(this.bucket, COMPACTION_TURN, TURN_MS).take())) return;
+      if (!(await new SharedJob(this.bucket, COMPACTION_TURN, MIN_INTERVAL_MS).take())) return;
       await this.attempt('Rebuilding lost claims', () => this.lostClaims.rebuild({ isSaved: true }));
       for (const day of await this.days()) await this.attempt(`Compacting ${day.kind} of ${day.date}`, () => this.compact(day));
       await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.job.signal }));

@@ -18,7 +18,7 @@ import type { Retries } from './retries.js';
 import { isOwnSegment, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
-const MAX_TURNS = 5;
+const MAX_ROUNDS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
@@ -64,7 +64,7 @@ const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(F
  * processes change the claim five times in a row.
  */
 export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
-  for (let turn = 0; turn < MAX_TURNS; turn++) {
+  for (let round = 0; round < MAX_ROUNDS; round++) {
     const found = await bucket.read(key);
     if (!found || parseClaim(found)?.upload_id !== uploadId || (await bucket.replace(key, FREED, found.version)) !== undefined) return;
   }
@@ -185,7 +185,7 @@ export class IdempotencyClaims {
 
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);
-    for (let turn = 0; turn < MAX_TURNS; turn++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const made = await this.bucket.create(key, bytes);
       if (made !== undefined) return made;
       const found = await this.bucket.read(key);

@@ -79,10 +79,10 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // The turn is awaited only if the network has to wait: an unconditional await would let simultaneous requests pass
+    // The pause is awaited only if the network has to wait: an unconditional await would let simultaneous requests pass
     // before the first wrong secret is counted.
-    const turn = this.failedAttempts.turn(network);
-    if (turn) await turn;
+    const pause = this.failedAttempts.pause(network);
+    if (pause) await pause;
     try {
       this.clients.authenticate(request, parameters);
     } catch (error) {

@@ -11,7 +11,7 @@ const MAX_NETWORKS = 10_000;
 interface Window {
   readonly endsAt: number;
   failures: number;
-  lastTurn: number;
+  lastCheck: number;
 }
 
 /**
@@ -27,17 +27,17 @@ export class FailedAttempts {
    *
    * @throws ServiceError `too-many-requests` when the secret would have to wait longer than 2.5 s.
    */
-  turn(network: string): Promise<void> | undefined {
+  pause(network: string): Promise<void> | undefined {
     const window = this.current(network);
     if (window === undefined || window.failures < MAX_FAILURES) return undefined;
     const now = performance.now();
-    const turnAt = Math.max(now, window.lastTurn) + PAUSE_MS;
-    if (turnAt - now > MAX_WAIT_MS) {
-      const retryAfterSeconds = Math.ceil((turnAt - now) / 1000);
+    const checkAt = Math.max(now, window.lastCheck) + PAUSE_MS;
+    if (checkAt - now > MAX_WAIT_MS) {
+      const retryAfterSeconds = Math.ceil((checkAt - now) / 1000);
       throw new ServiceError('too-many-requests', 'Too many wrong secrets from one address.', { retryAfterSeconds });
     }
-    window.lastTurn = turnAt;
-    return delay(turnAt - now);
+    window.lastCheck = checkAt;
+    return delay(checkAt - now);
   }
 
   add(network: string): void {
@@ -47,7 +47,7 @@ export class FailedAttempts {
       return;
     }
     this.windows.delete(network);
-    this.windows.set(network, { endsAt: performance.now() + WINDOW_MS, failures: 1, lastTurn: -Infinity });
+    this.windows.set(network, { endsAt: performance.now() + WINDOW_MS, failures: 1, lastCheck: -Infinity });
     const [oldest] = this.windows.keys();
     if (this.windows.size > MAX_NETWORKS && oldest !== undefined) this.windows.delete(oldest);
   }

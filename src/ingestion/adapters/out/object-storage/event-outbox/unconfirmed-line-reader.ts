@@ -1,7 +1,7 @@
 import { MAX_EVENTS_BYTES } from '../../../../application/ports/event-outbox.port.js';
 import { NEWLINE } from '../../../../application/raw-lines.js';
 import type { Bucket } from '../bucket.js';
-import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/segment-lines.js';
+import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/line-reading.js';
 import type { BatchDraft } from './batch.js';
 import type { Cursor } from './cursor.js';
 

@@ -22,7 +22,7 @@ import type { Bucket } from '../bucket.js';
 import { claimKey, markerKey, MAX_MARKER_BYTES } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
-import { mentions } from '../stored-uploads/segment-lines.js';
+import { mentions } from '../stored-uploads/line-reading.js';
 import { parseUploadMarker } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
@@ -42,16 +42,16 @@ const MAX_ROUNDS = 5;
  * errors of the bucket, and with NoStoreError if the bucket contains no store.
  */
 export const verifyBucket = (bucket: Bucket, options: VerificationOptions = {}): StoreVerification =>
-  new StoreVerification(() => openBucketView(bucket), options);
+  new StoreVerification(() => openBucketStoreView(bucket), options);
 
-async function openBucketView(bucket: Bucket): Promise<StoreView> {
+async function openBucketStoreView(bucket: Bucket): Promise<StoreView> {
   for (const prefix of ['uploads/', 'files/']) {
-    if ((await firstKey(bucket, prefix)) !== undefined) return new BucketView(bucket);
+    if ((await firstKey(bucket, prefix)) !== undefined) return new BucketStoreView(bucket);
   }
   throw new NoStoreError('the bucket', 'uploads/ and files/ are empty');
 }
 
-class BucketView implements StoreView {
+class BucketStoreView implements StoreView {
   readonly recoveredBy = 'a running service';
   readonly movesLines = true;
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };

@@ -7,18 +7,18 @@ import { asJob } from '../begin-call.js';
 import type { Bucket } from '../bucket.js';
 import { RETENTION_TURN } from '../keys.js';
 import { dateAt } from '../segment-names.js';
-import { Turn } from '../turn.js';
+import { SharedJob } from '../shared-job.js';
 import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
 import { type PageQuery, readPage } from './newest-first.js';
 import { PageMemory } from './page-memory.js';
-import { SegmentGoneError } from './segment-lines.js';
+import { SegmentGoneError } from './line-reading.js';
 import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
 /** The processes that share a bucket remove expired uploads at most once in this time, all together. */
-const RETENTION_TURN_MS = 50 * 60_000;
+const RETENTION_INTERVAL_MS = 50 * 60_000;
 
 /** Finds, lists and removes the uploads in a bucket, by the times in the names of segments; there is no other index. */
 export class BucketUploads extends StoredUploads {
@@ -58,7 +58,7 @@ export class BucketUploads extends StoredUploads {
   }
 
   override async removeExpired(end: Date, options: RemovalOptions = {}): Promise<number> {
-    const isOurs = await new Turn(this.bucket, RETENTION_TURN, RETENTION_TURN_MS).take().catch(storageFailure('Expired uploads could not be removed.'));
+    const isOurs = await new SharedJob(this.bucket, RETENTION_TURN, RETENTION_INTERVAL_MS).take().catch(storageFailure('Expired uploads could not be removed.'));
     return isOurs ? this.removeAll({ to: this.untilExpired(end) }, options) : 0;
   }
 

@@ -7,7 +7,7 @@ import type { Day } from '../segment-names.js';
 import { pauseAfter } from './contention.js';
 
 const RENEW_AFTER_MS = 60_000;
-const MAX_TURNS = 20;
+const MAX_ROUNDS = 20;
 
 /** This process's hold on a day is lost, so compaction may have worked on the day since. */
 export class HoldLostError extends Error {
@@ -74,7 +74,7 @@ export class DayHold {
 
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
-    for (let turn = 0; turn < MAX_TURNS; turn++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const { plan, hold, isDamaged, version, ageMs } = await readDayPlan(this.bucket, this.day);
       const isExpired = ageMs >= PLAN_PATIENCE_MS;
       const ids = change(hold && !isExpired ? hold.removals : []);
@@ -88,7 +88,7 @@ export class DayHold {
         if (isDamaged) this.logger.warn(`${key} was damaged: it was neither a plan of compaction nor a hold. A hold has replaced it.`);
         return true;
       }
-      await pauseAfter(turn);
+      await pauseAfter(round);
     }
     throw new Error(`${key} changes faster than it can be written.`);
   }

@@ -5,7 +5,7 @@ import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
 import { allTargets, daysOf, firstPage, isFew, mayBeCompacted, PAGE_OBJECTS, wideEnd } from './day-listing.js';
 import type { OnLine, Source } from './newest-first.js';
-import { allLines } from './segment-lines.js';
+import { allLines } from './line-reading.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
 /**

@@ -2,7 +2,7 @@ import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ReadObject } from '../bucket.js';
 import { FENCE_AGE_MS } from '../old-fences.js';
 import { pauseAfter } from './contention.js';
-import { linesIn } from './segment-lines.js';
+import { linesIn } from './line-reading.js';
 
 const MAX_ROUNDS = 10;
 
@@ -58,14 +58,14 @@ export async function withoutLines(
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly string[]> {
   let rewriting: Rewriting | undefined = first;
-  for (let turn = 0; rewriting && turn < MAX_ROUNDS; turn++) {
+  for (let round = 0; rewriting && round < MAX_ROUNDS; round++) {
     const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
     if (isOver) {
       await bucket.remove([key]);
       return removed;
     }
     if ((await bucket.replace(key, bytes, version)) !== undefined) return removed;
-    await pauseAfter(turn);
+    await pauseAfter(round);
     const object: ReadObject | undefined = await bucket.read(key);
     rewriting = object && (await withoutLines(key, object, isWanted));
   }

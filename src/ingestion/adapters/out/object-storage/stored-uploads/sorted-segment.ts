@@ -1,7 +1,7 @@
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import type { OnLine, Source } from './newest-first.js';
-import { linesIn, readPart } from './segment-lines.js';
+import { linesIn, readPart } from './line-reading.js';
 
 /** Segments of at most this many bytes are read whole. */
 export const WHOLE_BYTES = 1024 * 1024;

@@ -17,7 +17,7 @@ import { daysOf, laterSegments, mayBeCompacted } from './day-listing.js';
 import { markedSegments } from './marked-segments.js';
 import { RemnantRemoval } from './remnant-removal.js';
 import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';
-import { linesIn } from './segment-lines.js';
+import { linesIn } from './line-reading.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine } from './upload-search.js';
 

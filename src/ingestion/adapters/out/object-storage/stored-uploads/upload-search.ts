@@ -11,7 +11,7 @@ import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, SHARED_APART_MS, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
-import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
+import { linesWith, readFound, SegmentGoneError } from './line-reading.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
 const CLOCKS_APART_MS = 15 * MINUTE_MS;

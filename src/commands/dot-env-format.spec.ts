@@ -1,7 +1,7 @@
 import { parseEnv } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { toDotEnv } from './dot-env.js';
+import { toDotEnv } from './dot-env-format.js';
 
 const value = fc.string({ unit: fc.constantFrom('a', 'n', ' ', '#', '$', '\\', '=', '"', "'", '`', 'é', '€'), maxLength: 8 });
 
