@@ -1,10 +1,11 @@
 import type { FetchImplementation, JSONWebKeySet } from 'jose';
+import { MIB } from '../common/sizes.js';
 import { withTimeLimit } from '../common/time-limit.js';
 
 /** The source of an issuer's public keys (RFC 7517): an http(s) URL, or a function for an issuer in this process. */
 export type KeySetSource = { readonly url: string } | { readonly load: () => Promise<JSONWebKeySet> };
 
-const MAX_BYTES = 1024 * 1024;
+const MAX_BYTES = MIB;
 
 /**
  * The URL of a key set; a placeholder if the source is a function.

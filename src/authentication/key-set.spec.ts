@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sharedRsaKey } from '../../test/support/signing-keys.js';
+import { MIB } from '../common/sizes.js';
 import { KeySet, type KeySetTimes } from './key-set.js';
 import { ecKey, jwkOf, rsaKey, TestIssuer } from '../testing/test-issuer.js';
 
@@ -105,7 +106,7 @@ describe('an available key set', () => {
 
   it('may be up to 1 MiB long', async () => {
     const [before = '', after = ''] = JSON.stringify({ keys: issuer.keys, more: '|' }).split('|');
-    issuer.answer = (_, response) => response.end(before + 'x'.repeat(1024 * 1024 - before.length - after.length) + after);
+    issuer.answer = (_, response) => response.end(before + 'x'.repeat(MIB - before.length - after.length) + after);
     await expect(keySet().find('first')).resolves.toBeDefined();
   });
 
@@ -135,7 +136,7 @@ describe("an unavailable key set", () => {
     'no key set': (_, response) => response.end('{"keys":{}}'),
     'a list without keys': (_, response) => response.end('{"keys":[null]}'),
     'no body': (_, response) => response.writeHead(204).end(),
-    'more than 1 MiB': (_, response) => response.end(JSON.stringify({ keys: issuer.keys, more: 'x'.repeat(1024 * 1024) })),
+    'more than 1 MiB': (_, response) => response.end(JSON.stringify({ keys: issuer.keys, more: 'x'.repeat(MIB) })),
     'a broken connection': (_, response) => { response.write('{'); response.destroy(); },
     'silence': () => undefined,
     'silence after the first bytes': (_, response) => response.write('{'),

@@ -1,10 +1,11 @@
+import { MIB } from '../common/sizes.js';
 /** Together, long bodies get about 512 KiB per iteration of the event loop. That takes the main thread about 0.7 ms. */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
  * A body that is alone in an iteration may get 2 MiB, the most that Node.js reads from a connection in one iteration.
  * Pausing the connection every 512 KiB would make a large upload about 4 % slower.
  */
-const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
+const BYTES_OF_ONE_BODY = 2 * MIB;
 const MAX_WAIT_MS = 200;
 const REST_MS = 1_000;
 

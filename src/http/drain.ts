@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { MIB } from '../common/sizes.js';
 import { BodyArrival } from './body-arrival.js';
 
-const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
+const MAX_DRAINED_BYTES = 64 * MIB;
 const MAX_DRAIN_MS = 5_000;
 
 /**

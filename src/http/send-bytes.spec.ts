@@ -7,6 +7,7 @@ import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../test/support/collecting-logger.js';
 import { answerMemory } from '../common/memory-budget.js';
+import { MIB } from '../common/sizes.js';
 import { sendBytes, sendJsonBytes } from './send-bytes.js';
 
 describe('sendBytes', () => {
@@ -54,7 +55,7 @@ describe('sendJsonBytes', () => {
   const IDLE_MS = 600_000;
   const WITHIN = { timeout: 10_000 };
   const BYTES_PER_SECOND = 512 * 1024;
-  const JSON_BYTES = 32 * 1024 * 1024;
+  const JSON_BYTES = 32 * MIB;
   let server: Server;
   let client: Socket;
   let response: ServerResponse;

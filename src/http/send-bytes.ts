@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { answerMemory } from '../common/memory-budget.js';
+import { MIB } from '../common/sizes.js';
 import { sendJson } from './exchange.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
@@ -58,7 +59,7 @@ const PIECE_BYTES = 64 * 1024;
  * While other answers wait for memory, a client must take this much of long JSON in this time. It isn't less, because the
  * kernel takes the next piece when about a third of the connection's buffer is free, which may be a megabyte.
  */
-const LEAST_TAKEN = { bytes: 1024 * 1024, seconds: 30 };
+const LEAST_TAKEN = { bytes: MIB, seconds: 30 };
 
 /**
  * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, so that a client that stops reading it

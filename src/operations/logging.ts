@@ -3,6 +3,7 @@ import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import { hasCode } from '../common/error-code.js';
 import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
+import { MIB } from '../common/sizes.js';
 import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
 /** The output that all loggers share, because each LogOutput adds a listener to `process`. */
@@ -110,7 +111,7 @@ function isSuccess(message: unknown): boolean {
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
 /** While this many characters wait to be written, further lines are dropped, so that memory doesn't run out. */
-const WAITING_LENGTH = 16 * 1024 * 1024;
+const WAITING_LENGTH = 16 * MIB;
 const END_TIMEOUT_MS = 1_000;
 const END_RETRY_MS = 5;
 

@@ -2,10 +2,11 @@ import { performance } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Logger } from '@nestjs/common';
+import { MIB } from '../common/sizes.js';
 
 const INTERVAL_MS = 10_000;
 const PAUSE_MS = 30_000;
-const NOTABLE_BYTES = 16 * 1024 * 1024;
+const NOTABLE_BYTES = 16 * MIB;
 const IDLE_UTILIZATION = 0.01;
 
 /**

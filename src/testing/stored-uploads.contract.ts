@@ -3,6 +3,7 @@ import { HOUR_MS } from '../common/durations.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { comparePositions } from '../ingestion/domain/upload-filter.js';
 import type { Upload } from '../ingestion/domain/upload.js';
+import { MIB } from '../common/sizes.js';
 import { assertBytes, assertEqual, assertLength, assertMatches, rejectionOf } from './expectations.js';
 import type { FileStorageContractSubject } from './file-storage.subject.js';
 import { promisesOf } from './port-promise.js';
@@ -148,7 +149,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
       });
 
       it(PROMISES.page, 'lists uploads with long texts in several short pages', async () => {
-        const uploads = await storeAt([0, 1, 2], anUploadDraft().with({ additionalData: 'x'.repeat(3 * 1024 * 1024) }));
+        const uploads = await storeAt([0, 1, 2], anUploadDraft().with({ additionalData: 'x'.repeat(3 * MIB) }));
         assert.ok((await uploadsOf(storage).list({}, 10)).uploads.length < 3, 'A page has three uploads of 3 MiB each.');
         assertEqual((await listed(uploadsOf(storage), {}, 10)).map(({ uploadId }) => uploadId), uploads.map(({ uploadId }) => uploadId).reverse());
       });

@@ -1,8 +1,9 @@
+import { MIB } from '../../common/sizes.js';
 import { parseJson } from '../../common/text.js';
 
 const MAX_WHOLE_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
-const MAX_ABRIDGED_BYTES = 1024 * 1024;
+const MAX_ABRIDGED_BYTES = MIB;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

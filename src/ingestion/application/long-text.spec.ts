@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MIB } from '../../common/sizes.js';
 import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { encodeIndexLine, indexLine } from '../domain/layout.js';
@@ -77,7 +78,7 @@ describe('work on a long text', () => {
     vi.restoreAllMocks();
   });
 
-  const long = anUpload('x'.repeat(1024 * 1024));
+  const long = anUpload('x'.repeat(MIB));
   const line = Buffer.from(indexLine(long));
   const others = [serialized, reversed].map((rewritten) => Buffer.from(rewritten(indexLine(long)))) as [Buffer, Buffer];
   it.each<[string, () => unknown]>([

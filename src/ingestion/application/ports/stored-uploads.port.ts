@@ -1,3 +1,4 @@
+import { MIB } from '../../../common/sizes.js';
 import type { UploadFilter, UploadPosition } from '../../domain/upload-filter.js';
 import type { Upload } from '../../domain/upload.js';
 
@@ -148,4 +149,4 @@ export interface RemovalProgress {
  * A limit for the total length of the index lines of one page, in bytes. A page ends at the latest with the line that
  * reaches it.
  */
-export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+export const MAX_PAGE_BYTES = 4 * MIB;

@@ -5,9 +5,10 @@ import { DataDirectoryError } from '../../../../common/data-directory/data-direc
 import { statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
 import { hasCode } from '../../../../common/error-code.js';
+import { MIB } from '../../../../common/sizes.js';
 
 const OWNER_ONLY = 0o600;
-const MAX_BYTES = 1024 * 1024;
+const MAX_BYTES = MIB;
 
 /** Returns the path of `DATA_DIR/identity`, creates it if missing, and makes it accessible to its owner only. */
 export function privateDirectory(dataDirectory: string): string {

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { StringDecoder } from 'node:string_decoder';
 import { Agent, type Dispatcher, request } from 'undici';
 import { ServiceError } from '../../../../common/service-error.js';
+import { MIB } from '../../../../common/sizes.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError } from '../../../domain/errors.js';
 import { onAbort } from './abort.js';
@@ -28,7 +29,7 @@ export interface RawAnswer {
 }
 
 const MAX_CONNECTIONS = 128;
-const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * MIB;
 
 /** Connections to an identity provider's API, kept alive for later requests. Redirects aren't followed. */
 export class ApiConnections {

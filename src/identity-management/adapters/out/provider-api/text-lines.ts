@@ -1,8 +1,9 @@
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { MIB } from '../../../../common/sizes.js';
 
 const GZIP = Buffer.from([0x1f, 0x8b]);
-const MAX_LINE_LENGTH = 1024 * 1024;
+const MAX_LINE_LENGTH = MIB;
 
 /**
  * Yields the lines of a UTF-8 text, gzipped or not, no faster than they are consumed. Destroys the stream when ended.

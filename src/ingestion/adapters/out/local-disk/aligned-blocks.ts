@@ -1,5 +1,6 @@
+import { MIB } from '../../../../common/sizes.js';
 /** The length of a block, in bytes. */
-export const BLOCK_BYTES = 1024 * 1024;
+export const BLOCK_BYTES = MIB;
 /** How many blocks a file gets: one is filled while the other is written. More would take more of Node's threads. */
 const BLOCKS = 2;
 /** At most this many files have blocks at once. Unused blocks stay in memory: 8 MiB in all. */

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { MIB } from '../../../../common/sizes.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
@@ -15,7 +16,7 @@ const DATABASE = '2025-06-10.db';
  * The bytes of a file that is too large for a journal, so the file is written to `staging/`, with a marker in
  * `pending/`.
  */
-const LARGE = 'x'.repeat(2 * 1024 * 1024);
+const LARGE = 'x'.repeat(2 * MIB);
 
 describe('marking a segment as read in the index of keys', () => {
   let base: string;

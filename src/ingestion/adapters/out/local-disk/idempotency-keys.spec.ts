@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
+import { MIB } from '../../../../common/sizes.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { indexLine } from '../../../domain/layout.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
@@ -26,7 +27,7 @@ describe('idempotency keys on the local disk', () => {
   let storage: LocalDiskFileStorage;
   let warnings: string[];
 
-  const open = async (maxSegmentBytes = 1024 * 1024) => {
+  const open = async (maxSegmentBytes = MIB) => {
     disk = new GatedDisk();
     const logger = { warn: (message: string) => warnings.push(message) };
     storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, maxSegmentBytes });
@@ -439,7 +440,7 @@ describe('idempotency keys on the local disk', () => {
       await storage.close();
       const [segment = ''] = await view.files('uploads');
       const line = await readFile(view.at(segment));
-      await writeFile(view.at(segment), Buffer.concat([Buffer.alloc(5 * 1024 * 1024, 'x'), Buffer.from('\n'), line]));
+      await writeFile(view.at(segment), Buffer.concat([Buffer.alloc(5 * MIB, 'x'), Buffer.from('\n'), line]));
       await rm(view.at('idempotency'), { recursive: true });
       await open();
       await expectKept('a');

@@ -1,10 +1,11 @@
 import { constants } from 'node:buffer';
+import { MIB } from '../../../../common/sizes.js';
 import { membersOf } from '../../../application/line-decoding.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
-const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_BYTES = MIB;
 const OPENING_BRACE = 0x7b;
 
 /** The warning about a long line that `readLines` omits. */

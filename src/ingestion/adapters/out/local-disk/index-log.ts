@@ -1,4 +1,5 @@
 import { v7 as uuidV7 } from 'uuid';
+import { MIB } from '../../../../common/sizes.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
 import type { IndexPosition } from './pending-markers.js';
@@ -10,7 +11,7 @@ import { MAX_DISORDER_MS } from './stored-uploads/segment-reader.js';
  * The most bytes that one write appends, except for a single longer line. Recovery relies on this limit when it looks
  * for damaged lines, because a crash can damage only the last write.
  */
-export const MAX_BATCH_BYTES = 1024 * 1024;
+export const MAX_BATCH_BYTES = MIB;
 
 export interface IndexLogOptions {
   readonly maxSegmentBytes: number;

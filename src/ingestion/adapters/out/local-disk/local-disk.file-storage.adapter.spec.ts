@@ -317,7 +317,7 @@ describe('LocalDiskFileStorage', () => {
       syncs.push(dirname(relative(view.directory, path)));
       return Promise.reject(new Error('EIO'));
     };
-    const chunks = Array<Buffer>(130).fill(Buffer.alloc(1024 * 1024));
+    const chunks = Array<Buffer>(130).fill(Buffer.alloc(MIB));
     await expect(storage.store(anUploadDraft().file(...chunks).build())).rejects.toMatchObject({ kind: 'storage-failure' });
     expect(syncs).toEqual(['staging']);
     disk.gate = (perform) => perform();

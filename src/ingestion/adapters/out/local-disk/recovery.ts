@@ -1,4 +1,5 @@
 import { basename, dirname } from 'node:path';
+import { MIB } from '../../../../common/sizes.js';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { hasCode } from '../../../../common/error-code.js';
@@ -17,7 +18,7 @@ import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION, UNFINISHED_REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
-const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
+const MAX_JOURNAL_BYTES = 1024 * MIB;
 
 /**
  * Recovers from a crash. Reads little more than what was in progress, so its cost hardly grows with the store. Safe to

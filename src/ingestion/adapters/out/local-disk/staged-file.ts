@@ -1,4 +1,5 @@
 import { type HeldMemory, processMemory } from '../../../../common/memory-budget.js';
+import { MIB } from '../../../../common/sizes.js';
 import { MAX_CHUNKS } from '../../../../common/stream-head.js';
 import { readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
@@ -7,16 +8,16 @@ import { BLOCK_BYTES, giveBackBlocks, takeBlocks } from './aligned-blocks.js';
 import type { DiskFile } from './disk.js';
 import type { SpaceReserve } from './space-reserve.js';
 
-const MAX_GATHERED_BYTES = 1024 * 1024;
+const MAX_GATHERED_BYTES = MIB;
 /**
  * How many bytes an upload gathers while the memory budget of the process is used up. Hundreds of uploads to a disk
  * that stalls then need little more memory than their connections.
  */
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
-const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
+const SYNC_EVERY_BYTES = 64 * MIB;
 /** Each time a file has grown by this much, its upload ends if there is a shortage of space. */
-const COUNTED_EVERY_BYTES = 1024 * 1024;
+const COUNTED_EVERY_BYTES = MIB;
 /** Where the blocks of a large file begin, in bytes: a multiple of BLOCK_BYTES. */
 const BLOCKS_FROM = 4 * BLOCK_BYTES;
 

@@ -1,6 +1,7 @@
 import { basename, dirname, join } from 'node:path';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { hasCode } from '../../../../common/error-code.js';
+import { MIB } from '../../../../common/sizes.js';
 import { OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
 import { Wakeup } from '../../../../common/wakeup.js';
@@ -16,7 +17,7 @@ import { SpaceReserve } from './space-reserve.js';
 import { StorePresence } from './store-presence.js';
 import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
-const COPIED_BYTES = 1024 * 1024;
+const COPIED_BYTES = MIB;
 const COPY_EXTENSION = '.rewritten';
 
 /** The directories that every store has, relative to its root. Each may be a volume of its own. */

@@ -1,4 +1,5 @@
 import { messageOf } from '../../../../common/error-message.js';
+import { MIB } from '../../../../common/sizes.js';
 import type { ByteRange } from '../../../application/ports/stored-uploads.port.js';
 
 export type { ByteRange };
@@ -37,7 +38,7 @@ export const significantOffset = (offsetMs: number): number => (Math.abs(offsetM
  * A request that writes a whole object of at most this many bytes must be sent and answered within the bucket's
  * time-out. If the object is longer, the request may take longer, as long as bytes move.
  */
-export const SHORT_BODY_BYTES = 1024 * 1024;
+export const SHORT_BODY_BYTES = MIB;
 
 /**
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { MIB } from '../../../../common/sizes.js';
 
 /** The key of the segment (an object with index lines) that contains only one upload's line. */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
@@ -12,7 +13,7 @@ export const MARKERS = 'staging/';
  * Longer objects below MARKERS are left alone. The marker of a removal names up to 1,000 uploads, and takes up to 2.5
  * KB for each.
  */
-export const MAX_MARKER_BYTES = 4 * 1024 * 1024;
+export const MAX_MARKER_BYTES = 4 * MIB;
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
 export const CLAIMS = 'idempotency/';

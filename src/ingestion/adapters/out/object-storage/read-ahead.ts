@@ -1,8 +1,9 @@
+import { MIB } from '../../../../common/sizes.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 
 const READS_AT_ONCE = 16;
 const LISTED_AT_ONCE = 1_000;
-const MAX_BYTES_AHEAD = 32 * 1024 * 1024;
+const MAX_BYTES_AHEAD = 32 * MIB;
 
 /**
  * Reads listed objects, up to 16 at once, and yields each with its content (undefined if it is missing), in the order

@@ -1,8 +1,9 @@
 import { setImmediate as nextIteration } from 'node:timers/promises';
+import { MIB } from '../../../../common/sizes.js';
 import { isJsonObject, parseJson } from '../../../../common/text.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
-const LINES_AT_ONCE_BYTES = 1024 * 1024;
+const LINES_AT_ONCE_BYTES = MIB;
 
 export interface SegmentCheck {
   readonly problem?: string;

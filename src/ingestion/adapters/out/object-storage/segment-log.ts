@@ -1,4 +1,5 @@
 import { joined } from '../../../../common/joined.js';
+import { MIB } from '../../../../common/sizes.js';
 import { timeOfUuid, uuidAt } from '../../../../common/uuid.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
@@ -8,7 +9,7 @@ import type { Retries } from './retries.js';
 import { SHARED_APART_MS } from './segment-names.js';
 
 const MAX_IN_FLIGHT = 4;
-const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
+const MAX_SEGMENT_BYTES = 8 * MIB;
 const MAX_DOUBTFUL = 64;
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 

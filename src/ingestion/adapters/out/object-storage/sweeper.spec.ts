@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
+import { MIB } from '../../../../common/sizes.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import { Sweeper } from './sweeper.js';
@@ -53,7 +54,7 @@ it.each<[string, string, (stored: Stored) => string]>([
 it.each(['load.csv', `${ID}.removal`])('an object that is too long for a marker is never read: %s', async (name) => {
   const bucket = new InMemoryBucket();
   const key = `staging/${name}`;
-  await bucket.create(key, Buffer.alloc(5 * 1024 * 1024));
+  await bucket.create(key, Buffer.alloc(5 * MIB));
   const later = bucket.another();
   later.aheadMs = 20 * 60_000;
   const read: string[] = [];

@@ -6,6 +6,7 @@ import { MINUTE_MS } from '../../../../../common/durations.js';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import { MIB } from '../../../../../common/sizes.js';
 import type { EventOutbox, OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from '../local-disk.file-storage.adapter.js';
 
@@ -104,7 +105,7 @@ describe('the outbox on a local disk', () => {
 
   it('leaves a long line to the next batch without reading all of it', async () => {
     await outbox.open();
-    const [short, long] = [await store(), await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * 1024 * 1024) }))];
+    const [short, long] = [await store(), await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * MIB) }))];
     await storage.close();
     const disk = new GatedDisk();
     await open({ disk });
@@ -117,7 +118,7 @@ describe('the outbox on a local disk', () => {
     expect(reads).toBe(1);
     expect(await deliver()).toEqual([long]);
     const another = await store();
-    const next = await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * 1024 * 1024) }));
+    const next = await store(anUploadDraft().with({ additionalData: 'x'.repeat(8 * MIB) }));
     reads = 0;
     expect(await deliver()).toEqual([another]);
     // One finds the short line. Three, of 64, 128 and 256 KiB, find no end of the long one.

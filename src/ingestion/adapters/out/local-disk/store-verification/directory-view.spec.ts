@@ -8,6 +8,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
@@ -502,7 +503,7 @@ describe('an operation in progress', () => {
       'zeros far before the end of an open segment',
       async () => {
         await markSegment();
-        await appendFile(at(segment), `\0\n${JSON.stringify({ x: 'x'.repeat(1024 * 1024) })}\n`);
+        await appendFile(at(segment), `\0\n${JSON.stringify({ x: 'x'.repeat(MIB) })}\n`);
       },
       () => [`defect line-malformed ${segment}`, `defect line-malformed ${segment}`],
     ],

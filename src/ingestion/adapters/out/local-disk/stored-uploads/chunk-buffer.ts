@@ -1,9 +1,10 @@
 import { type HeldMemory, MemoryBudget } from '../../../../../common/memory-budget.js';
+import { MIB } from '../../../../../common/sizes.js';
 import type { DiskFile } from '../disk.js';
 
 const AHEAD_BYTES = 512 * 1024;
 /** Memory for chunks that are read ahead, of all buffers together. */
-const aheadMemory = new MemoryBudget(16 * 1024 * 1024);
+const aheadMemory = new MemoryBudget(16 * MIB);
 
 interface ChunkAhead {
   readonly file: DiskFile;

@@ -3,13 +3,14 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MIB } from '../../../../../common/sizes.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { contentPath, indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
 const RECEIVED_AT = new Date('2026-03-10T12:00:00Z');
-const LONG = 'x'.repeat(1024 * 1024);
+const LONG = 'x'.repeat(MIB);
 /** The longest text that may be parsed in one go, which blocks the event loop for less than a millisecond. */
 const SHORT = 128 * 1024;
 

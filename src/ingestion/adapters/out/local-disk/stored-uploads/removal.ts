@@ -1,6 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { Turns } from '../../../../../common/turns.js';
 import { asNotAFile, NotAFileError, unlessAbsent } from '../disk-error.js';
 import { closeQuietly, type Disk, type DiskFile, readWhole } from '../disk.js';
@@ -23,7 +24,7 @@ import {
 import { idOf } from './line-head.js';
 import type { ResumedRemovals } from './resumed-removals.js';
 
-const WRITE_BYTES = 1024 * 1024;
+const WRITE_BYTES = MIB;
 export const UPLOADS_PER_GROUP = 1_000;
 
 /** Uploads in groups of at most UPLOADS_PER_GROUP. A segment may have too many to hold all of them in memory. */

@@ -1,4 +1,5 @@
 import { hasCode } from '../../../../../common/error-code.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { dayIn, SEGMENTS } from '../../../../domain/layout-names.js';
 import { dayDirectory, linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
@@ -14,7 +15,7 @@ const MAX_SEGMENTS = 10_000;
  * The disorder of a segment (see `LineTimes.disorderMs`) is measured only if more bytes than this, on average, were
  * received in MAX_DISORDER_MS. Reading fewer for each page costs less than reading the whole segment once.
  */
-const DENSE_BYTES = 1024 * 1024;
+const DENSE_BYTES = MIB;
 const MAX_DIRECTORIES = 1_000;
 /**
  * The names in a directory are remembered only if its last change was longer ago than this. The clock of a file system

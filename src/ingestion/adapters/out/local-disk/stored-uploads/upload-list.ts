@@ -1,4 +1,5 @@
 import { DAY_MS } from '../../../../../common/durations.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
@@ -12,7 +13,7 @@ import type { Segments } from './segments.js';
  * A page ends early once this many bytes of index lines were read for it, if the next page can then begin at an older
  * position than this page did.
  */
-const MAX_READ_BYTES = 32 * 1024 * 1024;
+const MAX_READ_BYTES = 32 * MIB;
 /** A page also ends after a day if at least this many more segments were opened for it than it has uploads. */
 const MAX_OPENED_IN_VAIN = 64;
 const USUAL_LINE_BYTES = 400;

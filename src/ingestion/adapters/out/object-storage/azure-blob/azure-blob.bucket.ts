@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newDirectories, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
@@ -30,7 +31,7 @@ export interface AzureBlobBucketOptions {
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
-const MIN_BLOCK_BYTES = 4 * 1024 * 1024;
+const MIN_BLOCK_BYTES = 4 * MIB;
 const MAX_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const PIECE_BYTES = 64 * 1024;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { idempotencyScope, isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Upload } from '../../../../domain/upload.js';
@@ -9,7 +10,7 @@ import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, mayShare, segmentOf, SHARED_APART_MS, targetName } from '../segment-names.js';
 
-const BATCH_BYTES = 16 * 1024 * 1024;
+const BATCH_BYTES = 16 * MIB;
 
 interface MovedLine {
   readonly upload: Upload;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { eachOf } from '../../../../../common/each-of.js';
+import { MIB } from '../../../../../common/sizes.js';
 import { parseJson } from '../../../../../common/text.js';
 import { ContentDigest } from '../../../../application/content.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
@@ -18,7 +19,7 @@ import { MovedLines } from './moved-lines.js';
 const FILES_AT_ONCE = 8;
 const LOOKED_UP_AT_ONCE = 2_000;
 /** An interrupted move may have left parts in the bucket only of files longer than this. */
-const MIN_PARTS_BYTES = 1024 * 1024;
+const MIN_PARTS_BYTES = MIB;
 const FILES = 'files/';
 const LINES = 'uploads/';
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
+import { MIB } from '../../../../../common/sizes.js';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
 import { LineSplitter, members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
@@ -29,7 +30,7 @@ import { type KeyEntry, walkKeys } from './key-walk.js';
 
 /** How many segments are read at once, to hide the store's latency. */
 const SEGMENTS_AT_ONCE = 8;
-const MAX_WHOLE_BYTES = 1024 * 1024;
+const MAX_WHOLE_BYTES = MIB;
 /** An object's age, as the store reports it, is assumed to be too high by at most this. */
 const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;

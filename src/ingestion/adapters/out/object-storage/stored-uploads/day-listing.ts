@@ -1,4 +1,5 @@
 import { HOUR_MS } from '../../../../../common/durations.js';
+import { MIB } from '../../../../../common/sizes.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { linesDirectory } from '../../../../domain/layout.js';
 import { isDate } from '../../../../domain/layout-names.js';
@@ -7,7 +8,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, pars
 
 /** One request to a store usually lists this many objects. */
 export const PAGE_OBJECTS = 1_000;
-const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
+const FEW = { segments: 64, bytes: 4 * MIB };
 
 /**
  * Whether compaction of a day may have begun on any machine. True from an hour before the end of the day, because a

@@ -1,10 +1,11 @@
+import { MIB } from '../../../../../common/sizes.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import type { OnLine, Source } from './newest-first.js';
 import { linesIn, readPart } from './line-reading.js';
 
 /** Segments of at most this many bytes are read whole. */
-export const WHOLE_BYTES = 1024 * 1024;
+export const WHOLE_BYTES = MIB;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
 const MAX_PROBES = 16;

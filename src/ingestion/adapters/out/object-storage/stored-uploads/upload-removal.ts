@@ -1,6 +1,7 @@
 import { DAY_MS } from '../../../../../common/durations.js';
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
+import { MIB } from '../../../../../common/sizes.js';
 import type { FoundLine } from '../../../../application/found-line.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
@@ -23,7 +24,7 @@ import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
 const MAX_SEGMENTS = 500;
-const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * MIB;
 
 /**
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
