@@ -13,6 +13,9 @@ interface Service {
   readonly extends?: { readonly file: string; readonly service: string };
   readonly image?: string;
   readonly build?: string;
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
   readonly command?: string | readonly string[];
   readonly entrypoint?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
@@ -96,6 +99,14 @@ describe.each(['compose.yaml', 'compose.replicas.yaml'])('%s', (name) => {
     for (const { image, build } of servicesOf(await compose(name))) {
       if (image === SERVICE_IMAGE) expect(build).toBe('.');
       else expect(image).toMatch(/:v?\d+\.\d+\.\d+(?:-[a-z]+)?$/);
+    }
+  });
+
+  it("gives the service's containers no writable root file system, and no rights of root", async () => {
+    const ours = servicesOf(await compose(name)).filter(({ image }) => image === SERVICE_IMAGE);
+    expect(ours.length).toBeGreaterThan(1);
+    for (const container of ours) {
+      expect(container).toMatchObject({ read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] });
     }
   });
 
