@@ -510,6 +510,25 @@ describe('a secret in a file', () => {
     expect(environment.webhook).toEqual(parseEnvironment({ EVENTS_WEBHOOK_SECRET: secret, EVENTS_WEBHOOK_URL: 'https://a.example/key' }).webhook);
   });
 
+  it.each<[string, Record<string, string>, object | undefined]>([
+    ['the key', { AWS_ACCESS_KEY_ID: 'id' }, { accessKeyId: 'id', secretAccessKey: SECRET }],
+    ['the key, with a session token', { AWS_ACCESS_KEY_ID: 'id', AWS_SESSION_TOKEN: 'token' }, { accessKeyId: 'id', secretAccessKey: SECRET, sessionToken: 'token' }],
+    ["the key, unless there is a profile, which AWS's SDK prefers", { AWS_ACCESS_KEY_ID: 'id', AWS_PROFILE: 'other' }, undefined],
+    ['half of the key, so that the SDK looks for one', {}, undefined],
+  ])('can be %s of S3', (_what, others, credentials) => {
+    writeFileSync(path, SECRET);
+    const environment = parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_SECRET_ACCESS_KEY_FILE: path, ...others });
+    expect(environment.fileStorage).toHaveProperty('bucket', 'b');
+    expect('credentials' in environment.fileStorage ? environment.fileStorage.credentials : undefined).toEqual(credentials);
+    expect(environment.warnings).toEqual([]);
+  });
+
+  it.each(['AWS_ACCESS_KEY_ID', 'AWS_SESSION_TOKEN'])('can also be the %s of S3', (name) => {
+    writeFileSync(path, SECRET);
+    const variables = { FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 's', AWS_SESSION_TOKEN: 't' };
+    expect(parseEnvironment({ ...variables, [name]: '', [`${name}_FILE`]: path }).fileStorage).toEqual(parseEnvironment({ ...variables, [name]: SECRET }).fileStorage);
+  });
+
   it("can be the secrets of Keycloak's set-up", () => {
     writeFileSync(path, SECRET);
     const variables = { ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD_FILE: path };

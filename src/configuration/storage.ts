@@ -6,9 +6,19 @@ const text = (pattern: RegExp, message: string) => z.string().regex(pattern, mes
 /** How long a call to the object store may go without progress. */
 const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, MAX_TIMEOUT_MS) };
 
+/** Variables that the SDK reads too, but only in the process's environment: it knows neither `.env` nor files of secrets. */
+const AWS_VARIABLES = {
+  AWS_ACCESS_KEY_ID: plainText.optional(),
+  AWS_SECRET_ACCESS_KEY: plainText.optional(),
+  AWS_SESSION_TOKEN: plainText.optional(),
+  AWS_PROFILE: plainText.optional(),
+};
+type AwsVariables = { readonly [name in keyof typeof AWS_VARIABLES]?: string | undefined };
+
 const S3_VARIABLES = z
   .object({
     ...TIMEOUT,
+    ...AWS_VARIABLES,
     S3_BUCKET: required,
     S3_PREFIX: text(/^(?!\/)(?!.*\/\/)(?!(?:.*\/)?\.{1,2}(?:\/|$))[A-Za-z0-9._=/-]+$/, 'must be letters, digits and . _ = - with single slashes between, and no part of it . or ..').optional(),
     S3_REGION: text(/^[A-Za-z0-9-]+$/, 'must be the name of a region').optional(),
@@ -24,7 +34,14 @@ const S3_VARIABLES = z
     endpoint: found.S3_ENDPOINT,
     forcePathStyle: found.S3_FORCE_PATH_STYLE === 'true',
     timeoutMs: found.STORAGE_TIMEOUT_MS,
+    ...credentialsOf(found),
   }));
+
+/** The credentials in the variables; none with a profile, which the SDK then prefers. Without them, its chain finds some. */
+function credentialsOf({ AWS_PROFILE: profile, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: sessionToken }: AwsVariables) {
+  if (profile !== undefined || accessKeyId === undefined || secretAccessKey === undefined) return {};
+  return { credentials: { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) } };
+}
 
 const ONE_ACCOUNT = 'must be set, or AZURE_STORAGE_ACCOUNT_URL, and not both';
 
