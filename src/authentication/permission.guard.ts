@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { ServiceError } from '../common/service-error.js';
@@ -44,7 +44,10 @@ export function assertCustomer(request: IncomingMessage, customerId: string | un
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/** Admits requests whose token has the permission of `@RequirePermission`; none for an operation without it. */
+/**
+ * Admits requests whose token has the permission of `@RequirePermission`; none for an operation without it. What is
+ * fetched with a token is not to be kept by browsers, unless the operation sets another `Cache-Control`.
+ */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(
@@ -60,11 +63,13 @@ export class PermissionGuard implements CanActivate {
     const permission = this.reflector.getAllAndOverride(RequirePermission, [context.getHandler(), context.getClass()]) as
       | Permission
       | undefined;
-    const request = context.switchToHttp().getRequest<IncomingMessage>();
+    const http = context.switchToHttp();
+    const request = http.getRequest<IncomingMessage>();
     const token = await this.verifier.verify(request);
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation has no @RequirePermission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
     (request as AdmittedRequest)[TOKEN] = token;
+    if (request.method === 'GET' || request.method === 'HEAD') http.getResponse<ServerResponse>().setHeader('Cache-Control', 'no-store');
     return true;
   }
 }

@@ -73,8 +73,9 @@ describe.each(OPERATIONS)('%s %s', (method, target, permission, fields, status) 
   const body = fields && JSON.stringify(fields);
   const ask = (authorization?: string): Promise<Response> => send(method, target, authorization, body);
 
-  it(`serves a caller with only ${permission}`, async () => {
-    expect((await ask(`Bearer ${await tokenWith([permission])}`)).status).toBe(status);
+  it(`serves a caller with only ${permission}, and lets no browser keep what was fetched`, async () => {
+    const answer = await ask(`Bearer ${await tokenWith([permission])}`);
+    expect([answer.status, answer.headers.get('cache-control')]).toEqual([status, method === 'GET' ? 'no-store' : null]);
   });
 
   it('refuses a caller with every other permission', async () => {

@@ -292,6 +292,21 @@ describe('GET /uploads/<upload_id>/content', () => {
     });
   });
 
+  it.each<[string, string, Record<string, string>, number]>([
+    ['GET', '', {}, 200],
+    ['HEAD', '', {}, 200],
+    ['GET', '/content', {}, 200],
+    ['GET', '/content', { Range: 'bytes=1-4' }, 206],
+    ['GET', '/content', { 'If-None-Match': etag }, 304],
+    ['HEAD', '/content', {}, 200],
+  ])('lets no browser keep the answer to %s /uploads/<upload_id>%s with %j', async (method, path, headers, status) => {
+    const { id } = await store();
+    const answer = await ask(`/uploads/${id}${path}`, { method, headers });
+    expect([answer.status, answer.headers.get('cache-control')]).toEqual([status, 'no-store']);
+    const { headers: ofList } = await ask('/uploads');
+    expect(ofList.get('cache-control')).toBe('no-store');
+  });
+
   it.each([
     ['50%41.csv', `filename="50%41.csv"; filename*=UTF-8''50%2541.csv`],
     ['a;b="c".csv', `filename="a;b=\\"c\\".csv"`],
