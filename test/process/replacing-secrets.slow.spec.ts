@@ -44,6 +44,10 @@ describe('the commands of docs/replacing-secrets.md', () => {
     return ((await (await askForToken(secret)).json()) as { access_token: string }).access_token;
   };
   const keyOf = (token: string): string | undefined => decodeProtectedHeader(token).kid;
+  const bitsOf = async (kid: string | undefined): Promise<number> => {
+    const { keys } = (await (await fetch(`${service.url}/idp/jwks`)).json()) as { keys: { kid: string; n: string }[] };
+    return Buffer.from(keys.find((key) => key.kid === kid)?.n ?? '', 'base64url').length * 8;
+  };
   const mode = async (name: string): Promise<number> => (await stat(join(workspace.data, 'identity', name))).mode & 0o777;
 
   it('replace the signing keys without a failed request or a restart, and then end old tokens', async () => {
@@ -59,6 +63,8 @@ describe('the commands of docs/replacing-secrets.md', () => {
       const token = await newToken();
       expect(keyOf(token)).not.toBe(keyOf(old));
       expect([await statusWith(old), await statusWith(token)]).toEqual([200, 200]);
+      // An RSA key of 3072 bits has a strength of 128.
+      expect(await bitsOf(keyOf(token))).toBe(3072);
       expect(keyOf(await issuedToken())).toBe(keyOf(token));
       await paste(keepFirst);
       expect(await statusWith(await newToken())).toBe(200);
