@@ -33,6 +33,8 @@ const ON_THE_WAY_BYTES = 32 * MIB;
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** After how long 1.0.0 closes an idle connection at the earliest: Node's default. Newer versions of Node add a second. */
 const IDLE_SECONDS_OF_1_0_0 = 5;
+/** At least a year, and with all subdomains, as OWASP ASVS 3.4.1 says. */
+const HSTS = 'max-age=31536000; includeSubDomains';
 /** A header that every answer of the service has, and no answer of a proxy. */
 const OF_THE_SERVICE = { 'x-content-type-options': 'nosniff' };
 
@@ -126,6 +128,16 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         for (const one of [id, made]) await until(async () => (await deployment.proxy.log()).includes(`"requestId":"${one}"`));
       });
 
+      it.each([
+        ['of the service', 'GET', '/health/live', {}, 200],
+        ['of the service to an error', 'GET', '/nowhere', {}, 404],
+        ['of the proxy', 'GET', '/metrics', {}, 404],
+        ['for an upload that is refused by its length', 'POST', UPLOAD, { ...CSV, 'Content-Length': 6 * 1024 * MIB, Expect: '100-continue' }, 413],
+      ])('demands TLS from browsers in an answer %s', async (_name, method, path, headers, status) => {
+        const answer = await open(protocol).begin(path, { method, headers }).answer;
+        expect([answer.status, answer.headers['strict-transport-security']]).toEqual([status, HSTS]);
+      });
+
       it.each(['/metrics', '/load/v1/metrics', '/metric%73', '//metrics', '/x/../metrics', '/./metrics', '/METRICS', '/metrics?a', '/metrics/', '/metrics;a'])('has no %s', async (path) => {
         expect(errorOf(await open(protocol).request(path, { method: 'GET' }))).toEqual(error(404, 'Not found.'));
       });
@@ -179,6 +191,28 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       const met = await once(socket, 'secureConnect').then(() => socket.getProtocol(), (error: unknown) => ((error as NodeJS.ErrnoException).code === 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION' ? 'refused' : error));
       socket.destroy();
       expect(met).toBe(outcome);
+    });
+
+    it.each([
+      ['ECDHE-ECDSA-AES128-SHA256', 'refused'],
+      ['ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-ECDSA-AES256-GCM-SHA384'],
+    ])('a client that has only these suites of TLS 1.2, %s: %s', async (ciphers, outcome) => {
+      const { port, certificate: ca } = deployment.proxy;
+      const socket = connect({ host: '127.0.0.1', port, ca, maxVersion: 'TLSv1.2', ciphers });
+      const met = await once(socket, 'secureConnect').then(() => socket.getCipher().name, (error: unknown) => (String((error as NodeJS.ErrnoException).code).includes('ALERT_HANDSHAKE_FAILURE') ? 'refused' : error));
+      socket.destroy();
+      expect(met).toBe(outcome);
+    });
+
+    // compose.replicas.yaml runs nginx as localhost.
+    it.runIf(kind === NGINX)('demands nothing from browsers as localhost, where other servers have no TLS', async () => {
+      const { port, certificate: ca } = deployment.proxy;
+      const socket = connect({ host: '127.0.0.1', port, ca });
+      const answered = readAnswer(socket);
+      socket.write('GET /health/live HTTP/1.1\r\nHost: localhost:8443\r\n\r\n');
+      const answer = await answered;
+      socket.destroy();
+      expect([answer.status, answer.headers['strict-transport-security']]).toEqual([200, undefined]);
     });
 
     it.runIf(HAS_IPV6)('accepts connections over IPv6', async () => {
