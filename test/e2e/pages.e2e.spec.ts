@@ -31,6 +31,7 @@ describe.each<[string, Record<string, string>, string, readonly string[]]>([
       expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8');
       expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
       expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
+      expect(answer.headers.get('referrer-policy')).toBe('no-referrer');
       expect(await answer.text()).toBe(await readFile(page, 'utf8'));
     }
     expect(pages.toSorted()).toEqual([...more, 'README.md', 'docs/README.md', 'docs/clients.md', 'docs/managing-uploads.md', 'docs/troubleshooting.md'].toSorted());
