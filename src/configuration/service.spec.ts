@@ -514,13 +514,19 @@ describe('a secret in a file', () => {
     ['the key', { AWS_ACCESS_KEY_ID: 'id' }, { accessKeyId: 'id', secretAccessKey: SECRET }],
     ['the key, with a session token', { AWS_ACCESS_KEY_ID: 'id', AWS_SESSION_TOKEN: 'token' }, { accessKeyId: 'id', secretAccessKey: SECRET, sessionToken: 'token' }],
     ["the key, unless there is a profile, which AWS's SDK prefers", { AWS_ACCESS_KEY_ID: 'id', AWS_PROFILE: 'other' }, undefined],
-    ['half of the key, so that the SDK looks for one', {}, undefined],
   ])('can be %s of S3', (_what, others, credentials) => {
     writeFileSync(path, SECRET);
     const environment = parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_SECRET_ACCESS_KEY_FILE: path, ...others });
     expect(environment.fileStorage).toHaveProperty('bucket', 'b');
     expect('credentials' in environment.fileStorage ? environment.fileStorage.credentials : undefined).toEqual(credentials);
+    expect('profile' in environment.fileStorage ? environment.fileStorage.profile : undefined).toBe(others.AWS_PROFILE);
     expect(environment.warnings).toEqual([]);
+  });
+
+  it('cannot be half of the key of S3', () => {
+    writeFileSync(path, SECRET);
+    expect(() => parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_SECRET_ACCESS_KEY_FILE: path })).toThrow('AWS_ACCESS_KEY_ID: must be set, because the other half of the key is');
+    expect(() => parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_ACCESS_KEY_ID: 'id' })).toThrow('AWS_SECRET_ACCESS_KEY: must be set, because the other half of the key is');
   });
 
   it.each(['AWS_ACCESS_KEY_ID', 'AWS_SESSION_TOKEN'])('can also be the %s of S3', (name) => {

@@ -25,6 +25,10 @@ const S3_VARIABLES = z
     S3_ENDPOINT: httpUrl.optional(),
     S3_FORCE_PATH_STYLE: oneOf('true', 'false').default('false'),
   })
+  .superRefine(({ AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret }, context) => {
+    const missing = id === undefined ? 'AWS_ACCESS_KEY_ID' : 'AWS_SECRET_ACCESS_KEY';
+    if ((id === undefined) !== (secret === undefined)) context.addIssue({ code: 'custom', path: [missing], message: 'must be set, because the other half of the key is' });
+  })
   .transform((found) => ({
     adapter: 's3' as const,
     bucket: found.S3_BUCKET,
@@ -37,9 +41,10 @@ const S3_VARIABLES = z
     ...credentialsOf(found),
   }));
 
-/** The credentials in the variables; none with a profile, which the SDK then prefers. Without them, its chain finds some. */
+/** The profile if one is named, as the SDK prefers it; otherwise the key in the variables. Without either, the SDK finds one. */
 function credentialsOf({ AWS_PROFILE: profile, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: sessionToken }: AwsVariables) {
-  if (profile !== undefined || accessKeyId === undefined || secretAccessKey === undefined) return {};
+  if (profile !== undefined) return { profile };
+  if (accessKeyId === undefined || secretAccessKey === undefined) return {};
   return { credentials: { accessKeyId, secretAccessKey, ...(sessionToken !== undefined && { sessionToken }) } };
 }
 

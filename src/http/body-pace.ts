@@ -1,4 +1,5 @@
 import { MIB } from '../common/sizes.js';
+
 /** Together, long bodies get about 512 KiB per iteration of the event loop. That takes the main thread about 0.7 ms. */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**

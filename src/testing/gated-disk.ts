@@ -11,9 +11,9 @@ export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path
 
 /**
  * A `Disk` (the local store's file operations) for tests. The asynchronous operations, except `isBelow`,
- * `assertDirectory` and `spaceAt`, go through `gate`. A write to a file is two such operations, one for each half of its bytes, so
- * that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`. A write of
- * blocks is one.
+ * `assertDirectory` and `spaceAt`, go through `gate`. A write to a file is two such operations, one for each half of its
+ * bytes, so that a test can interrupt the write halfway. A synchronized write is three: the third one is `file.sync`. A
+ * write of blocks is one.
  */
 export class GatedDisk extends Disk {
   gate: Gate = (perform) => perform();

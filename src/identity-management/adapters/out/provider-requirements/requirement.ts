@@ -1,4 +1,5 @@
 import { isJsonObject } from '../../../../common/text.js';
+
 export interface Change {
   /** A line that the set-up prints, such as `+ client load-data-api`: `+` adds something, `~` changes something. */
   readonly text: string;

@@ -1,4 +1,5 @@
 import { MIB } from '../../../../common/sizes.js';
+
 /** The length of a block, in bytes. */
 export const BLOCK_BYTES = MIB;
 /** How many blocks a file gets: one is filled while the other is written. More would take more of Node's threads. */

@@ -12,9 +12,10 @@ export class HealthProbe {
   constructor(private readonly store: StoreDirectory) {}
 
   /**
-   * Checks that the store and its directories are present and writable, that there is enough space, that uploads with an
-   * idempotency key can be expected to succeed, and that a small file can be written, synced and removed. Callers share one probe, and its
-   * result for one second. A store found to be missing or unwritable counts as away until it is opened again.
+   * Checks that the store and its directories are present and writable, that uploads with an idempotency key can be
+   * expected to succeed, and that a small file can be written, synced and removed. Also measures the free space. Callers
+   * share one probe, and its result for one second. A store found to be missing or unwritable counts as away until it is
+   * opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -48,7 +49,6 @@ export class HealthProbe {
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertUsable();
     await reserve.measure();
-    if (reserve.shortage) throw reserve.shortage;
     const path = this.store.at('.health');
     // Removes the probe file that a crash during an earlier probe may have left.
     await disk.removeTree(path);

@@ -71,6 +71,7 @@ export class IndexLog {
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
   append(directory: string, { uploadId, receivedAt }: { readonly uploadId: string; readonly receivedAt: Date }, bytes: Uint8Array): Promise<void> {
+    this.store.reserve.left -= bytes.length;
     return new Promise((resolve, reject) => {
       this.waiting.push({ directory, uploadId, receivedAt: receivedAt.getTime(), bytes, resolve, reject });
       this.running ??= this.run();

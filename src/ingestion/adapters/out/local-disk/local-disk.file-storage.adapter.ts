@@ -174,7 +174,8 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     this.volumes.assertSame();
     const store = await OpenStore.open(this.options);
     try {
-      await store.checkHealth();
+      // Without a check of the space: uploads can be removed even if there is none for others.
+      await store.checkWritable();
       return store;
     } catch (error) {
       await store.close();

@@ -114,7 +114,14 @@ export class OpenStore {
     return draft.idempotencyScope === null ? this.keep(draft) : this.keepOnce(draft, draft.idempotencyScope);
   }
 
+  /** @throws ServiceError `storage-failure`, also if there is no space for uploads. */
   async checkHealth(): Promise<void> {
+    await this.checkWritable();
+    if (this.directory.reserve.left < 0) this.directory.reserve.refuse();
+  }
+
+  /** @throws ServiceError `storage-failure`. */
+  async checkWritable(): Promise<void> {
     this.assertNotClosed();
     await this.health.check();
   }
@@ -168,6 +175,7 @@ export class OpenStore {
   }
 
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
+    this.directory.reserve.left -= bytes.length;
     if (bytes.length <= MAX_SMALL_BYTES) {
       try {
         await publishSmall(this.directory, log, bytes, publication);
@@ -225,8 +233,8 @@ export class OpenStore {
   private finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     const { presence, reserve } = this.directory;
-    const cause: Error | undefined = presence.whyAway ?? reserve.shortage;
-    if (cause) throw new ServiceError('storage-failure', 'The store takes no uploads now.', { cause });
+    if (presence.whyAway) throw new ServiceError('storage-failure', 'The store is away.', { cause: presence.whyAway });
+    if (reserve.left < 0) reserve.refuse();
     const running = part();
     this.finishing.add(running);
     return running.then(

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -13,20 +13,18 @@ import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 const GIB = 1024 * MIB;
 const ENOUGH = { free: GIB, size: 100 * GIB };
 const SHORT = { free: 100 * MIB, size: 100 * GIB };
-/** More than is written between two measurements. */
-const LARGE = 40;
 
 let view: DataDirectoryView;
 let disk: GatedDisk;
 let storage: LocalDiskFileStorage;
 
-/** Changes the space that is left, and opens the store again: it reuses the result of a health check for a second. */
-async function leave(space: DiskSpace): Promise<'healthy' | 'unhealthy'> {
+/** Changes the space that is left, and lets the second pass after which it is measured again. */
+async function leave(space: DiskSpace): Promise<void> {
   disk.space = space;
-  await storage.close();
-  storage = await LocalDiskFileStorage.open({ directory: view.directory, disk });
-  return storage.checkHealth().then(() => 'healthy', () => 'unhealthy');
+  await vi.advanceTimersByTimeAsync(1_000);
 }
+
+const health = (): Promise<'healthy' | 'unhealthy'> => storage.checkHealth().then(() => 'healthy', () => 'unhealthy');
 
 async function stored(draft: UploadDraftBuilder): Promise<'stored' | { kind: string; reason: string }> {
   try {
@@ -38,73 +36,98 @@ async function stored(draft: UploadDraftBuilder): Promise<'stored' | { kind: str
   }
 }
 
+const refused = (free: number, reserve = 128) => ({
+  kind: 'storage-failure',
+  reason: `The volume of ${view.directory} has ${free} MiB free, and ${reserve} MiB are reserved for removals: enlarge it, or remove uploads`,
+});
+
+async function* mebibytes(count: number): AsyncGenerator<Uint8Array> {
+  for (let index = 0; index < count; index++) yield await Promise.resolve(Buffer.alloc(MIB));
+}
+
 beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'space-')));
   disk = new GatedDisk();
-  storage = await LocalDiskFileStorage.open({ directory: view.directory, disk });
+  disk.space = ENOUGH;
+  storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger: { warn: () => undefined } });
 });
 afterEach(async () => {
   await storage.close();
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
   await rm(view.directory, { recursive: true });
 });
-
-const mebibytes = (count: number, onEach: (index: number) => void = () => undefined) =>
-  (async function* () {
-    for (let index = 0; index < count; index++) {
-      onEach(index);
-      yield await Promise.resolve(Buffer.alloc(MIB));
-    }
-  })();
 
 describe.each<[string, () => UploadDraftBuilder]>([
   ['an upload without a file', () => anUploadDraft()],
   ['a small file', () => anUploadDraft().file('bytes')],
-  ['a large file', () => anUploadDraft().with({ bytes: mebibytes(LARGE) })],
+  ['a large file', () => anUploadDraft().file(Buffer.alloc(100_000))],
 ])('%s', (_, draft) => {
-  it.each<[string, DiskSpace, 'healthy' | 'unhealthy']>([
-    ['more than 128 MiB', { free: 129 * MIB, size: 100 * GIB }, 'healthy'],
-    ['less than 128 MiB', { free: 127 * MIB, size: 100 * GIB }, 'unhealthy'],
-    ['more than a tenth of a small volume', { free: 7 * MIB, size: 64 * MIB }, 'healthy'],
-    ['less than a tenth of a small volume', { free: 6 * MIB, size: 64 * MIB }, 'unhealthy'],
-    ['an unknown amount', { free: 0, size: 0 }, 'healthy'],
-  ])('is stored only while the store is healthy, with %s left', async (__, space, health) => {
-    expect(await leave(space)).toBe(health);
-    const reason = `The volume of ${view.directory} has ${space.free / MIB} MiB free, and ${Math.min(128, Math.floor(space.size / MIB / 10))} MiB are reserved for removals: enlarge it, or remove uploads`;
-    expect(await stored(draft())).toEqual(health === 'healthy' ? 'stored' : { kind: 'storage-failure', reason });
-    expect(await view.lines()).toHaveLength(health === 'healthy' ? 1 : 0);
+  it.each<[string, DiskSpace, ((free: number, reserve: number) => object) | undefined]>([
+    ['more than 128 MiB', { free: 130 * MIB, size: 100 * GIB }, undefined],
+    ['less than 128 MiB', { free: 127.5 * MIB, size: 100 * GIB }, refused],
+    ['more than a tenth of a small volume', { free: 7 * MIB, size: 64 * MIB }, undefined],
+    ['less than a tenth of a small volume', { free: 6.2 * MIB, size: 64 * MIB }, refused],
+    ['an unknown amount', { free: 0, size: 0 }, undefined],
+  ])('is refused while the store is unhealthy, with %s left', async (__, space, refusal) => {
+    await leave(space);
+    expect(await health()).toBe(refusal ? 'unhealthy' : 'healthy');
+    expect(await stored(draft())).toEqual(refusal ? refusal(Math.floor(space.free / MIB), Math.min(128, Math.floor(space.size / MIB / 10))) : 'stored');
+    expect(await view.lines()).toHaveLength(refusal ? 0 : 1);
     expect(await view.files('staging')).toEqual([]);
   });
 });
 
-it('ends an upload during which space runs out, and keeps nothing of it', async () => {
+it.each<[string, (megabytes: number) => UploadDraftBuilder, number]>([
+  ['lines', (megabytes) => anUploadDraft().with({ additionalData: 'x'.repeat(megabytes * MIB) }), 5],
+  ['files that are sent in one piece', () => anUploadDraft().file(Buffer.alloc(60_000)), 80],
+  ['large files', (megabytes) => anUploadDraft().with({ bytes: mebibytes(megabytes) }), 5],
+])('counts the bytes of %s until the space is measured again', async (_, draft, most) => {
+  await leave({ free: 132 * MIB, size: 100 * GIB });
+  let count = 0;
+  while (count <= most && (await stored(draft(1))) === 'stored') count++;
+  expect(count).toBeGreaterThan(1);
+  expect(count).toBeLessThan(most);
   await leave(ENOUGH);
-  const ended = await stored(anUploadDraft().with({ bytes: mebibytes(1024, (index) => { if (index === LARGE) disk.space = SHORT; }) }));
-  expect(ended).toMatchObject({ kind: 'storage-failure' });
+  expect([await health(), await stored(draft(1))]).toEqual(['healthy', 'stored']);
+});
+
+it('ends an upload for which there is not enough space, and keeps nothing of it', async () => {
+  await leave({ free: 150 * MIB, size: 100 * GIB });
+  expect(await stored(anUploadDraft().with({ bytes: mebibytes(32) }))).toMatchObject({ kind: 'storage-failure' });
   expect([await view.lines(), await view.files('files'), await view.files('staging')]).toEqual([[], [], []]);
 });
 
-it('notices within a second that there is no space left, and that there is some again', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  try {
-    await leave(ENOUGH);
-    for (const [space, expected] of [[SHORT, { kind: 'storage-failure' }], [ENOUGH, 'stored']] as const) {
-      disk.space = space;
-      await vi.advanceTimersByTimeAsync(1_000);
-      expect(await stored(anUploadDraft())).toEqual(typeof expected === 'string' ? expected : expect.objectContaining(expected));
-    }
-  } finally {
-    vi.useRealTimers();
-  }
+it('repeats the answer of an upload under its key, removes uploads, and stores again when there is space', async () => {
+  const keyed = () => anUploadDraft().with({ idempotencyKey: 'key' }).file('bytes');
+  const { uploadId, customerId } = await storeUpload(storage, keyed().build());
+  await leave(SHORT);
+  expect((await storage.store(keyed().build())).uploadId).toBe(uploadId);
+  expect(await storage.storedUploads.removeAll({ customerId })).toBe(1);
+  expect(await stored(keyed())).toEqual(refused(100));
+  await leave(ENOUGH);
+  expect(await stored(keyed())).toBe('stored');
 });
 
-it('repeats the answer of an upload under its key, removes uploads, and stores again when there is space', async () => {
-  await leave(ENOUGH);
-  const keyed = (bytes: string) => anUploadDraft().with({ idempotencyKey: 'key' }).file(bytes);
-  const { uploadId, customerId } = await storeUpload(storage, keyed('bytes').build());
-  expect(await leave(SHORT)).toBe('unhealthy');
-  expect((await storage.store(keyed('bytes').build())).uploadId).toBe(uploadId);
-  expect(await storage.storedUploads.removeAll({ customerId })).toBe(1);
-  expect(await stored(keyed('bytes'))).toMatchObject({ kind: 'storage-failure' });
-  expect(await leave(ENOUGH)).toBe('healthy');
-  expect(await stored(keyed('bytes'))).toBe('stored');
+it('takes uploads while a removal uses the reserve', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const step = disk.holdNext('rename');
+  const removal = storage.storedUploads.remove(uploadId);
+  await step.reached;
+  await leave(SHORT);
+  expect([await health(), await stored(anUploadDraft().with({ kind: 'nowcast' }))]).toEqual(['healthy', 'stored']);
+  step.release();
+  expect(await removal).toBe(true);
+  expect([await health(), await stored(anUploadDraft())]).toEqual(['unhealthy', refused(100)]);
+});
+
+it('removes uploads after the store was away, although there is no space left', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  await rename(view.at('uploads'), view.at('elsewhere'));
+  expect(await health()).toBe('unhealthy');
+  disk.space = SHORT;
+  await rename(view.at('elsewhere'), view.at('uploads'));
+  await expect.poll(() => storage.storedUploads.remove(uploadId).catch(() => 'away')).toBe(true);
+  expect([await health(), await stored(anUploadDraft())]).toEqual(['unhealthy', refused(100)]);
 });

@@ -16,8 +16,6 @@ const MAX_GATHERED_BYTES = MIB;
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /** Each time a file has grown by this much, it is synced, so that little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * MIB;
-/** Each time a file has grown by this much, its upload ends if there is a shortage of space. */
-const COUNTED_EVERY_BYTES = MIB;
 /** Where the blocks of a large file begin, in bytes: a multiple of BLOCK_BYTES. */
 const BLOCKS_FROM = 4 * BLOCK_BYTES;
 
@@ -83,10 +81,9 @@ class StagedFileWriter {
   }
 }
 
-/** Syncs a file that grows, each time it has grown by SYNC_EVERY_BYTES. */
+/** Syncs a file that grows, each time it has grown by SYNC_EVERY_BYTES. Fails when there is no space left for uploads. */
 class SyncedGrowth {
   private unsynced = 0;
-  private uncounted = 0;
   private syncing: Promise<void> | undefined;
 
   constructor(
@@ -95,11 +92,8 @@ class SyncedGrowth {
   ) {}
 
   async add(bytes: number): Promise<void> {
-    this.uncounted += bytes;
-    if (this.uncounted >= COUNTED_EVERY_BYTES) {
-      this.reserve.written(this.uncounted);
-      this.uncounted = 0;
-    }
+    this.reserve.left -= bytes;
+    if (this.reserve.left < 0) this.reserve.refuse();
     this.unsynced += bytes;
     if (this.unsynced < SYNC_EVERY_BYTES) return;
     this.unsynced = 0;

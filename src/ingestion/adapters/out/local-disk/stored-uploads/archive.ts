@@ -190,7 +190,7 @@ export class Archive {
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     return this.removing.run(() => {
       this.ending.signal.throwIfAborted();
-      return removal();
+      return this.store.reserve.whileRemoving(removal);
     });
   }
 

@@ -24,6 +24,8 @@ export interface S3ConnectionOptions {
   /** Called before a request is repeated. */
   readonly onRetry?: () => void;
   readonly credentials?: S3ClientConfig['credentials'];
+  /** A profile of AWS's configuration files, which has the credentials. */
+  readonly profile?: string;
 }
 
 const MAX_CONNECT_MS = 2000;
@@ -46,7 +48,7 @@ export class S3Connection {
   readonly onRetry: () => void;
   private readonly timeoutMs: number;
 
-  constructor({ bucket, prefix, region, endpoint, forcePathStyle, timeoutMs, onRetry = () => undefined, credentials }: S3ConnectionOptions) {
+  constructor({ bucket, prefix, region, endpoint, forcePathStyle, timeoutMs, onRetry = () => undefined, credentials, profile }: S3ConnectionOptions) {
     const trimmed = prefix.replace(/^\/+|\/+$/g, '');
     this.bucket = bucket;
     this.prefix = trimmed && `${trimmed}/`;
@@ -58,6 +60,7 @@ export class S3Connection {
       ...(region && { region }),
       ...(endpoint && { endpoint }),
       ...(credentials && { credentials }),
+      ...(profile !== undefined && { profile }),
       forcePathStyle,
       sha256: Sha256InTurns,
       checksumAlgorithms: { CRC32: Crc32InTurns },

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { MINUTE_MS } from '../../../../../common/durations.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type CustomerAccess, type LineMemory, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
@@ -18,7 +19,7 @@ import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
 /** The processes that share a bucket remove expired uploads at most once in this time, all together. */
-const RETENTION_INTERVAL_MS = 50 * 60_000;
+const RETENTION_INTERVAL_MS = 50 * MINUTE_MS;
 
 /** Finds, lists and removes the uploads in a bucket, by the times in the names of segments; there is no other index. */
 export class BucketUploads extends StoredUploads {
