@@ -52,7 +52,7 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   const tracing = environment.tracing && (await startTracing(environment.tracing));
   const logger = await createLogger(environment.logLevel, tracing?.logMembers);
   for (const warning of environment.warnings) logger.warn(warning);
-  const nestLogger = new PinoLoggerService(logger, { every: environment.logSample, customers: environment.logCustomers });
+  const nestLogger = new PinoLoggerService(logger, { every: environment.logSample, customers: environment.logCustomers, subjects: environment.logSubjects });
   const created = new CreatedInstances(nestLogger);
   const options: NestApplicationOptions = {
     // Nest parses bodies only for the routes of modules that a team adds (`imports`). The service reads the bodies of

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { ServiceError } from '../common/service-error.js';
+import { SUBJECT, type WithSubject } from '../http/exchange.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
@@ -66,6 +67,7 @@ export class PermissionGuard implements CanActivate {
     const http = context.switchToHttp();
     const request = http.getRequest<IncomingMessage>();
     const token = await this.verifier.verify(request);
+    (request as WithSubject)[SUBJECT] = token.subject;
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation has no @RequirePermission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
     (request as AdmittedRequest)[TOKEN] = token;

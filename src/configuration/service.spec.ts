@@ -116,6 +116,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     wrong: ['loud', 'INFO'],
   },
   LOG_CUSTOMERS: { read: ({ logCustomers }) => logCustomers, unset: false, good: [['true', true], ['false', false]], wrong: ['yes', '1'] },
+  LOG_SUBJECTS: { read: ({ logSubjects }) => logSubjects, unset: false, good: [['true', true], ['false', false]], wrong: ['yes', '1'] },
   LOG_SAMPLE: { read: ({ logSample }) => logSample, unset: 1, good: [['1', 1], ['100', 100]], wrong: [...NOT_WHOLE, '0'] },
   // The other variables of OpenTelemetry are tested further below.
   OTEL_EXPORTER_OTLP_ENDPOINT: {

@@ -43,6 +43,7 @@ export const SERVICE_VARIABLES = {
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
   LOG_SAMPLE: whole(1, 1, 1_000_000),
   LOG_CUSTOMERS: oneOf('true', 'false').default('false'),
+  LOG_SUBJECTS: oneOf('true', 'false').default('false'),
 };
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
@@ -134,6 +135,7 @@ function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, oth
     logLevel: found.LOG_LEVEL,
     logSample: found.LOG_SAMPLE,
     logCustomers: found.LOG_CUSTOMERS === 'true',
+    logSubjects: found.LOG_SUBJECTS === 'true',
   };
 }
 

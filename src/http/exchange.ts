@@ -13,7 +13,7 @@ export interface Exchange {
   readonly requestId: string;
   /** When the request's head had arrived, by `performance.now()`. */
   readonly startedAt: number;
-  readonly request: IncomingMessage;
+  readonly request: IncomingMessage & WithSubject;
   /** The path of the request, cut to 256 characters. Kept because Express changes the request's URL. */
   readonly path: string;
   readonly response: ServerResponse;
@@ -98,24 +98,36 @@ export function noteUpload(request: IncomingMessage, uploadId: string): void {
 /** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
-/** The key of the customer in a `LogEntry`. */
-export const CUSTOMER_ID = Symbol('customerId');
+/** The key, on a request, of the `sub` claim of its token, for the log. */
+export const SUBJECT = Symbol('subject');
+export interface WithSubject {
+  [SUBJECT]?: string;
+}
+
+/** What a request says of people: whose uploads it is about, and who sent it. */
+export interface PersonalData {
+  readonly customerId: string | undefined;
+  readonly request: WithSubject;
+}
+
+/** The key of the personal data in a `LogEntry`. */
+export const PERSONAL = Symbol('personal');
 
 /**
  * A line of the log with members, for Nest's logger. Loggers that write JSON get the members, and Nest's own prints one
  * line.
  *
- * The customer of a request isn't among the members, because customers may be households, whose data is personal. A
- * logger that wants the customer's id must read CUSTOMER_ID.
+ * Customer and sender of a request aren't among the members, because they may be people. A logger that wants them must
+ * read PERSONAL.
  */
 export class LogEntry {
   declare readonly msg: string;
-  declare readonly [CUSTOMER_ID]: string | undefined;
+  declare readonly [PERSONAL]: PersonalData | undefined;
 
-  constructor(members: { readonly msg: string; readonly [member: string]: unknown }, customerId?: string) {
+  constructor(members: { readonly msg: string; readonly [member: string]: unknown }, personal?: PersonalData) {
     Object.assign(this, members);
-    // The customer's id isn't enumerable, so it isn't in a copy of the entry that another logger makes.
-    Object.defineProperty(this, CUSTOMER_ID, { value: customerId });
+    // Personal data isn't enumerable, so it isn't in a copy of the entry that another logger makes.
+    Object.defineProperty(this, PERSONAL, { value: personal });
   }
 
   [inspect.custom](): string {

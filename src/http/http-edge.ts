@@ -268,9 +268,9 @@ function logExchange(exchange: Exchange, status: number | undefined, refusal: Ex
   if (exchange.endedAt !== undefined) return;
   const endedAt = performance.now();
   exchange.endedAt = endedAt;
-  const { requestId, startedAt, path, request: { method }, traceId: trace_id, uploadId, customerId } = exchange;
+  const { requestId, startedAt, path, request: { method }, traceId: trace_id, uploadId } = exchange;
   const ms = Math.round((endedAt - startedAt) * 10) / 10;
-  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method, path, status, ms, uploadId, kind: refusal?.kind, reason: refusal?.reason, aborted }, customerId));
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method, path, status, ms, uploadId, kind: refusal?.kind, reason: refusal?.reason, aborted }, exchange));
 }
 
 /** Reads the rest of a request that was answered early, so that the connection can be reused. */

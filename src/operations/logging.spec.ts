@@ -3,9 +3,9 @@ import { inspect } from 'node:util';
 import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
-import { LogEntry } from '../http/exchange.js';
+import { LogEntry, SUBJECT } from '../http/exchange.js';
 import { LOG_SERIALIZERS, PRETTY } from './log-format.js';
-import { PinoLoggerService } from './logging.js';
+import { type LogOptions, PinoLoggerService } from './logging.js';
 
 function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
   const stream = new PassThrough();
@@ -24,12 +24,17 @@ describe('the log', () => {
     expect(JSON.stringify(line)).not.toContain('secret');
   });
 
-  it("has a request's customer only if asked, even when another logger copies the entry", () => {
-    const entry = new LogEntry({ msg: 'request', status: 200 }, 'household-7');
-    const log = (logger: PinoLoggerService): void => { logger.log(entry); };
-    expect(logged(log)).toEqual([expect.not.objectContaining({ customerId: 'household-7' })]);
-    expect(logged(log, (logger) => new PinoLoggerService(logger, { customers: true }))).toMatchObject([{ msg: 'request', customerId: 'household-7' }]);
-    expect(inspect(Object.assign({}, entry), { showHidden: true })).not.toContain('household-7');
+  it.each<[LogOptions, object]>([
+    [{}, {}],
+    [{ customers: true }, { customerId: 'household-7' }],
+    [{ subjects: true }, { subject: 'user-7' }],
+    [{ customers: true, subjects: true }, { customerId: 'household-7', subject: 'user-7' }],
+  ])('with %j has of the customer and sender of a request: %j', (options, expected) => {
+    const entry = new LogEntry({ msg: 'request', status: 200 }, { customerId: 'household-7', request: { [SUBJECT]: 'user-7' } });
+    const [line] = logged((logger) => { logger.log(entry); }, (logger) => new PinoLoggerService(logger, options));
+    const { customerId, subject } = line as { customerId?: string; subject?: string };
+    expect({ customerId, subject }).toEqual({ customerId: undefined, subject: undefined, ...expected });
+    expect(inspect(Object.assign({}, entry), { showHidden: true })).not.toMatch(/-7/);
   });
 
   it('contains only the type of a thrown value that is not an error', () => {

@@ -2,7 +2,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import { hasCode } from '../common/error-code.js';
-import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
+import { LogEntry, PERSONAL, SUBJECT } from '../http/exchange.js';
 import { MIB } from '../common/sizes.js';
 import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
@@ -30,22 +30,26 @@ export interface LogOptions {
   /** One in this many log lines of successful requests is written (default: 1). */
   readonly every?: number;
   readonly customers?: boolean;
+  /** Whether lines of requests have the `sub` claim of the token. */
+  readonly subjects?: boolean;
 }
 
 /** A logger for Nest that writes with pino. */
 export class PinoLoggerService implements LoggerService {
   private readonly every: number;
   private readonly customers: boolean;
+  private readonly subjects: boolean;
   private successes = 0;
   /** By the sources of `LogEntry`s. pino encodes the name of a source once for each of them, and not for each line. */
   private readonly loggers = new Map<string | undefined, Logger>();
 
   constructor(
     private readonly logger: Logger,
-    { every = 1, customers = false }: LogOptions = {},
+    { every = 1, customers = false, subjects = false }: LogOptions = {},
   ) {
     this.every = every;
     this.customers = customers;
+    this.subjects = subjects;
   }
 
   log(message: unknown, ...rest: unknown[]): void {
@@ -80,12 +84,13 @@ export class PinoLoggerService implements LoggerService {
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];
     if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
-      if (message instanceof LogEntry && !this.customers) {
+      if (message instanceof LogEntry && !this.customers && !this.subjects) {
         (this.loggers.get(context) ?? this.loggerOf(context))[level](message);
         return;
       }
-      const customer = message instanceof LogEntry && { customerId: message[CUSTOMER_ID] };
-      this.logger[level]({ context, ...message, ...customer });
+      const personal = message instanceof LogEntry ? message[PERSONAL] : undefined;
+      const customer = this.customers && { customerId: personal?.customerId };
+      this.logger[level]({ context, ...message, ...customer, ...(this.subjects && { subject: personal?.request[SUBJECT] }) });
       return;
     }
     const err = [message, ...rest].find((part) => part instanceof Error);

@@ -97,7 +97,7 @@ describe('the pages', () => {
     const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|adapterName|text|required|plainText|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
-    expect(names.size).toBe(61);
+    expect(names.size).toBe(62);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
   });
 

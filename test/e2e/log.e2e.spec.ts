@@ -193,6 +193,24 @@ it('with LOG_CUSTOMERS names the customer of each request about uploads, and not
   await service.close();
 });
 
+it.each([true, false])('with LOG_SUBJECTS (%s) names the sender of each request with a valid token', async (subjects) => {
+  const service = await startLogging({}, { subjects });
+  const token = await service.adminToken();
+  const { sub } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { sub: string };
+  const subjectOf = async (id: string, method: string, path: string, authorization: string): Promise<unknown> => {
+    await (await fetch(`${service.url}${path}`, { method, headers: { Authorization: authorization, 'X-Request-Id': id } })).arrayBuffer();
+    const line = await vi.waitFor(() => service.logged().split('\n').find((each) => each.includes(`"requestId":"${id}"`)) ?? expect.fail(`no line of ${id}`));
+    return (JSON.parse(line) as Record<string, unknown>).subject;
+  };
+  const expected = subjects ? sub : undefined;
+  expect(await subjectOf('list', 'GET', `${IDENTITY}/roles`, `Bearer ${token}`)).toBe(expected);
+  expect(await subjectOf('remove', 'DELETE', '/uploads?customer_id=c', `Bearer ${token}`)).toBe(expected);
+  expect(await subjectOf('invalid', 'POST', `${IDENTITY}/create-role`, `Bearer ${token}`)).toBe(expected);
+  expect(await subjectOf('forged', 'GET', `${IDENTITY}/roles`, `Bearer ${token}x`)).toBeUndefined();
+  expect(await subjectOf('open', 'GET', '/health/live', `Bearer ${token}`)).toBeUndefined();
+  await service.close();
+});
+
 it('has the durations that the metrics have', async () => {
   const service = await startLogging();
   const requests = [['GET', '/uploads'], ['DELETE', '/uploads'], ...['users', 'roles'].map((name) => ['GET', `${IDENTITY}/${name}`]), ...['assign-role', 'create-role', 'create-user', 'update-user'].map((name) => ['POST', `${IDENTITY}/${name}`])] as const;

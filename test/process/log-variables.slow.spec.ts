@@ -4,7 +4,7 @@ import { Workspace } from '../support/process.js';
 
 const UPLOAD = '/ingestNowcastLoadData/upload_nowcast';
 
-describe('LOG_SAMPLE and LOG_CUSTOMERS', () => {
+describe('LOG_SAMPLE, LOG_CUSTOMERS and LOG_SUBJECTS', () => {
   let workspace: Workspace;
   beforeEach(async () => {
     workspace = await Workspace.create();
@@ -12,7 +12,7 @@ describe('LOG_SAMPLE and LOG_CUSTOMERS', () => {
   afterEach(() => workspace.dispose());
 
   it('one in two successful requests is logged, with its customer, and each that is refused', async () => {
-    const { url, program } = await workspace.start({ LOG_SAMPLE: '2', LOG_CUSTOMERS: 'true' });
+    const { url, program } = await workspace.start({ LOG_SAMPLE: '2', LOG_CUSTOMERS: 'true', LOG_SUBJECTS: 'true' });
     const send = async (id: string, query: string) => (await fetch(`${url}${UPLOAD}?${query}`, { method: 'POST', headers: { 'x-request-id': id } })).status;
     for (let number = 1; number <= 4; number++) {
       expect(await send(`stored-${number}`, `customer_id=c${number}&filename=f&manufacturer=m`)).toBe(200);
