@@ -34,9 +34,9 @@ describe('the arguments of a command', () => {
     expect(given('--date', '1', '--json', '--json', '--customer', 'a', '--customer', 'b')).toEqual({ date: '1', json: true, customer: ['a', 'b'] });
   });
 
-  it('are not read when they ask for help, which is printed', () => {
+  it.each(['--help', '-h'])('are not read when they ask for help by %s, which is printed', (option) => {
     const printed = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
-    expect(given('--date', '1', '--help', '--date', '2')).toBeUndefined();
+    expect(given('--date', '1', option, '--date', '2')).toBeUndefined();
     expect(printed.mock.calls).toEqual([['command [--date]\n\nIt helps.\n']]);
   });
 });

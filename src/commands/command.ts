@@ -50,7 +50,7 @@ export function commandArguments<const Options extends OptionsConfig, Arguments>
   read: (values: Values<Options>, positionals: readonly string[]) => Arguments,
 ): Arguments | undefined {
   try {
-    const { values, positionals, tokens } = parseArgs({ options: { ...options, help: { type: 'boolean' } }, allowPositionals, tokens: true });
+    const { values, positionals, tokens } = parseArgs({ options: { ...options, help: { type: 'boolean', short: 'h' } }, allowPositionals, tokens: true });
     const names = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
     if (names.includes('help')) {
       process.stdout.write(help);

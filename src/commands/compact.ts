@@ -6,6 +6,7 @@ import { closedDays, isClosed } from '../ingestion/adapters/out/object-storage/c
 import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
 import { CompactionRun } from '../ingestion/adapters/out/object-storage/compaction-run.js';
 import type { Day } from '../ingestion/adapters/out/object-storage/segment-names.js';
+import { isDate } from '../ingestion/domain/layout-names.js';
 import { UPLOAD_KINDS } from '../ingestion/domain/upload.js';
 
 const HELP = `load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]
@@ -36,7 +37,7 @@ async function main(): Promise<number> {
   const given = commandArguments({ help: HELP, options: OPTIONS }, ({ date, kind, 'dry-run': dryRun, json }) => {
     const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
     if (kinds.length === 0) throw new Error('--kind must be historical or nowcast');
-    if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date must have the form YYYY-MM-DD');
+    if (date !== undefined && !isDate(date)) throw new Error('--date must be a day in the form YYYY-MM-DD');
     if (date !== undefined && !isClosed(date, Date.now())) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
     return { kinds, date, dryRun, json };
   });

@@ -27,7 +27,8 @@ const OPTIONS = { json: { type: 'boolean', default: false } } as const;
 
 async function main(): Promise<number> {
   const given = commandArguments({ help: HELP, options: OPTIONS, allowPositionals: true }, ({ json }, directories) => {
-    if (directories.length > 1 || directories.includes('')) throw new Error('only one directory can be given');
+    if (directories.length > 1) throw new Error('only one directory can be given');
+    if (directories[0] === '') throw new Error('the directory is empty');
     return { json, directory: directories[0] };
   });
   if (!given) return 0;

@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
+import { isCoded } from '../common/error-code.js';
 
 /** Variables that may also be given as a file: the variable with the suffix `_FILE` has the file's path. */
 const SECRETS = [
@@ -42,7 +43,8 @@ export function readSecretFiles(variables: Variables): { found: Variables; probl
       if (variables[secret] !== undefined) throw new Error(`must not be set together with ${secret}`);
       found[secret] = readSecret(path);
     } catch (error) {
-      problems.push(`${name}: ${(error as Error).message}`);
+      // The message of the file system has the path, which may be a secret that was set in place of its file's path.
+      problems.push(`${name}: ${isCoded(error) ? `the file can't be read (${error.code})` : (error as Error).message}`);
     }
   }
   return { found, problems };
@@ -51,8 +53,8 @@ export function readSecretFiles(variables: Variables): { found: Variables; probl
 function readSecret(path: string): string {
   const stats = statSync(path);
   // Only a regular file is read, because reading a FIFO could block forever.
-  if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error(`${path} must be a regular file of at most ${MAX_BYTES} bytes`);
+  if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error(`must be the path of a regular file of at most ${MAX_BYTES} bytes`);
   const secret = readFileSync(path, 'utf8').replace(/(?:\r?\n)+$/, '');
-  if (!/^[^\0\r\n]+$/.test(secret)) throw new Error(`${path} must contain one line, which is the secret`);
+  if (!/^[^\0\r\n]+$/.test(secret)) throw new Error('the file must contain one line, which is the secret');
   return secret;
 }

@@ -562,9 +562,15 @@ describe('a secret in a file', () => {
   it('is refused if it is missing or a directory, and each problem has its line', () => {
     const variables = { EMBEDDED_ADMIN_SECRET_FILE: path, KEYCLOAK_CLIENT_SECRET_FILE: directory };
     expect(problemsOf(() => parseEnvironment(variables))).toEqual([
-      expect.stringMatching(/^EMBEDDED_ADMIN_SECRET_FILE: ENOENT/),
+      "EMBEDDED_ADMIN_SECRET_FILE: the file can't be read (ENOENT)",
       expect.stringMatching(/^KEYCLOAK_CLIENT_SECRET_FILE: .*regular file/),
     ]);
+  });
+
+  it.each([SECRET, `${SECRET}\n${SECRET}`, `${SECRET}\0`])('is not repeated if it is set in place of the path of its file', (secret) => {
+    const [problem, ...others] = problemsOf(() => parseEnvironment({ EMBEDDED_ADMIN_SECRET_FILE: secret }));
+    expect(problem).toMatch(/^EMBEDDED_ADMIN_SECRET_FILE: the file can't be read \([A-Z_]+\)$/);
+    expect(others).toEqual([]);
   });
 
   it('is refused beside the secret itself', () => {

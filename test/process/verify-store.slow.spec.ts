@@ -46,6 +46,7 @@ describe('npm run verify:store', () => {
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['the directory does not exist', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
     ['the directory is not a store', ['.'], {}, /^\.: it has neither uploads\/ nor files\/\n$/],
+    ['the directory is empty', [''], {}, /^the directory is empty \(usage: .*\)\n$/],
     ['there are two directories', ['a', 'b'], {}, /^only one directory can be given \(usage: .*\)\n$/],
     ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
     ['the environment is wrong', [], { PORT: 'x' }, /^PORT: .*\n$/],

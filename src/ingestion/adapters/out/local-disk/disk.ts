@@ -33,10 +33,15 @@ export interface DirectoryOrigin {
   readonly bornAt: bigint;
 }
 
-/** The space of a volume, in bytes. `free` is what a process without special rights may still use. */
+/** The space of a volume. What is free is what a process without special rights may still use. 0 of 0 is unknown. */
 export interface DiskSpace {
+  /** In bytes. */
   readonly free: number;
+  /** In bytes. */
   readonly size: number;
+  /** How many more files and directories there may be. */
+  readonly freeFiles: number;
+  readonly files: number;
 }
 
 /**
@@ -91,7 +96,7 @@ export abstract class Disk {
 
   /** The space of the volume that a path is on. Default: endless. */
   spaceAt(_path: string): Promise<DiskSpace> {
-    return Promise.resolve({ free: Infinity, size: Infinity });
+    return Promise.resolve({ free: Infinity, size: Infinity, freeFiles: 0, files: 0 });
   }
 
   openDatabase(path: string): SelfCheckingDatabase {

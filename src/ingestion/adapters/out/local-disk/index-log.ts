@@ -38,6 +38,8 @@ interface WaitingLine extends ReceivedLine {
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
+  /** The length of the batch that was taken last. */
+  private batchBytes = 0;
   private readonly rotations: Pick<WaitingLine, 'resolve' | 'reject'>[] = [];
   private segment: Segment | undefined;
   private running: Promise<void> | undefined;
@@ -68,10 +70,13 @@ export class IndexLog {
    *
    * @param directory the directory of the line's segment, relative to the store's root.
    * @param bytes the line, with its newline.
+   * @throws ServiceError `storage-failure` at once if there is no space for the line.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
   append(directory: string, { uploadId, receivedAt }: { readonly uploadId: string; readonly receivedAt: Date }, bytes: Uint8Array): Promise<void> {
-    this.store.reserve.left -= bytes.length;
+    const { reserve } = this.store;
+    if (bytes.length > reserve.left) reserve.refuse();
+    reserve.left -= bytes.length;
     return new Promise((resolve, reject) => {
       this.waiting.push({ directory, uploadId, receivedAt: receivedAt.getTime(), bytes, resolve, reject });
       this.running ??= this.run();
@@ -113,13 +118,14 @@ export class IndexLog {
 
   private takeBatch(): WaitingLine[] {
     const directory = this.waiting[0]?.directory;
-    let bytes = 0;
     let newest = -Infinity;
     let count = 0;
+    this.batchBytes = 0;
     for (const line of this.waiting) {
-      bytes += line.bytes.length;
+      const bytes = this.batchBytes + line.bytes.length;
       const isOutOfOrder = line.receivedAt < newest - MAX_DISORDER_MS;
       if (isOutOfOrder || line.directory !== directory || (count > 0 && bytes > MAX_BATCH_BYTES)) break;
+      this.batchBytes = bytes;
       newest = Math.max(newest, line.receivedAt);
       count += 1;
     }
@@ -153,7 +159,8 @@ export class IndexLog {
 
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
-    const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;
+    const most = Math.min(this.options.maxSegmentBytes, this.store.reserve.longestSegment);
+    const isFull = segment === undefined || (segment.durableLength > 0 && segment.durableLength + this.batchBytes > most);
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 

@@ -27,7 +27,10 @@ import { LocalDiskStoredUploads } from './stored-uploads/local-disk.stored-uploa
 export interface LocalDiskOptions {
   readonly directory: string;
   readonly disk?: Disk;
-  /** A segment (file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
+  /**
+   * The most bytes that a segment (file of index lines) may have, unless it has a single line. Default: 64 MiB, or less
+   * on a small volume.
+   */
   readonly maxSegmentBytes?: number;
   /** Size of a journal (copies of small files) in bytes. At most two journals are in use. Default: 8 MiB. */
   readonly maxJournalBytes?: number;

@@ -142,8 +142,8 @@ export class NodeDisk extends Disk {
   }
 
   override async spaceAt(path: string): Promise<DiskSpace> {
-    const { bavail, blocks, bsize } = await statfs(path);
-    return { free: bavail * bsize, size: blocks * bsize };
+    const { bavail, blocks, bsize, ffree, files } = await statfs(path);
+    return { free: bavail * bsize, size: blocks * bsize, freeFiles: ffree, files };
   }
 
   override createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {

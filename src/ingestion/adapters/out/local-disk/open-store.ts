@@ -175,8 +175,11 @@ export class OpenStore {
   }
 
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
-    this.directory.reserve.left -= bytes.length;
+    const { reserve } = this.directory;
+    if (bytes.length > reserve.left || reserve.filesLeft < 1) reserve.refuse();
+    reserve.left -= bytes.length;
     if (bytes.length <= MAX_SMALL_BYTES) {
+      reserve.filesLeft -= 1;
       try {
         await publishSmall(this.directory, log, bytes, publication);
         return;
@@ -217,7 +220,9 @@ export class OpenStore {
   }
 
   private async stage(uploadId: string): Promise<StagedFile> {
-    const { disk, presence } = this.directory;
+    const { disk, presence, reserve } = this.directory;
+    if (reserve.filesLeft < 1) reserve.refuse();
+    reserve.filesLeft -= 1;
     const path = `staging/${uploadId}`;
     const create = async (): Promise<StagedFile> => {
       presence.assertHere([this.staging]);
@@ -232,9 +237,8 @@ export class OpenStore {
 
   private finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
-    const { presence, reserve } = this.directory;
+    const { presence } = this.directory;
     if (presence.whyAway) throw new ServiceError('storage-failure', 'The store is away.', { cause: presence.whyAway });
-    if (reserve.left < 0) reserve.refuse();
     const running = part();
     this.finishing.add(running);
     return running.then(

@@ -1,4 +1,4 @@
-import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -11,8 +11,10 @@ import type { DiskSpace } from './disk.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const GIB = 1024 * MIB;
-const ENOUGH = { free: GIB, size: 100 * GIB };
-const SHORT = { free: 100 * MIB, size: 100 * GIB };
+/** A volume that doesn't limit the number of files. */
+const volume = (free: number, size = 100 * GIB): DiskSpace => ({ free, size, freeFiles: 0, files: 0 });
+const ENOUGH = volume(GIB);
+const SHORT = volume(100 * MIB);
 
 let view: DataDirectoryView;
 let disk: GatedDisk;
@@ -65,11 +67,11 @@ describe.each<[string, () => UploadDraftBuilder]>([
   ['a large file', () => anUploadDraft().file(Buffer.alloc(100_000))],
 ])('%s', (_, draft) => {
   it.each<[string, DiskSpace, ((free: number, reserve: number) => object) | undefined]>([
-    ['more than 128 MiB', { free: 130 * MIB, size: 100 * GIB }, undefined],
-    ['less than 128 MiB', { free: 127.5 * MIB, size: 100 * GIB }, refused],
-    ['more than a tenth of a small volume', { free: 7 * MIB, size: 64 * MIB }, undefined],
-    ['less than a tenth of a small volume', { free: 6.2 * MIB, size: 64 * MIB }, refused],
-    ['an unknown amount', { free: 0, size: 0 }, undefined],
+    ['more than 128 MiB', volume(130 * MIB), undefined],
+    ['less than 128 MiB', volume(127.5 * MIB), refused],
+    ['more than a tenth of a small volume', volume(7 * MIB, 64 * MIB), undefined],
+    ['less than a tenth of a small volume', volume(6.2 * MIB, 64 * MIB), refused],
+    ['an unknown amount', volume(0, 0), undefined],
   ])('is refused while the store is unhealthy, with %s left', async (__, space, refusal) => {
     await leave(space);
     expect(await health()).toBe(refusal ? 'unhealthy' : 'healthy');
@@ -81,10 +83,11 @@ describe.each<[string, () => UploadDraftBuilder]>([
 
 it.each<[string, (megabytes: number) => UploadDraftBuilder, number]>([
   ['lines', (megabytes) => anUploadDraft().with({ additionalData: 'x'.repeat(megabytes * MIB) }), 5],
+  ['lines that become long', (megabytes) => anUploadDraft().with({ additionalData: '\0'.repeat(megabytes * MIB * 0.25) }), 5],
   ['files that are sent in one piece', () => anUploadDraft().file(Buffer.alloc(60_000)), 80],
   ['large files', (megabytes) => anUploadDraft().with({ bytes: mebibytes(megabytes) }), 5],
 ])('counts the bytes of %s until the space is measured again', async (_, draft, most) => {
-  await leave({ free: 132 * MIB, size: 100 * GIB });
+  await leave(volume(132 * MIB));
   let count = 0;
   while (count <= most && (await stored(draft(1))) === 'stored') count++;
   expect(count).toBeGreaterThan(1);
@@ -93,8 +96,41 @@ it.each<[string, (megabytes: number) => UploadDraftBuilder, number]>([
   expect([await health(), await stored(draft(1))]).toEqual(['healthy', 'stored']);
 });
 
+it.each<[string, number, number, object | undefined]>([
+  ['more than 10,000', 10_001, 1_000_000, undefined],
+  ['less than 10,000', 9_999, 1_000_000, { free: '9999', reserve: '10000' }],
+  ['more than a tenth', 101, 1_000, undefined],
+  ['less than a tenth', 99, 1_000, { free: '99', reserve: '100' }],
+])('refuses uploads while the store is unhealthy, with %s files left', async (_, freeFiles, files, refusal) => {
+  await leave({ ...ENOUGH, freeFiles, files });
+  expect(await health()).toBe(refusal ? 'unhealthy' : 'healthy');
+  const result = await stored(anUploadDraft().file('bytes'));
+  const found = typeof result === 'string' ? undefined : / has (?<free>\d+) files free, and (?<reserve>\d+) files are reserved for removals/.exec(result.reason)?.groups;
+  expect(found).toEqual(refusal);
+});
+
+it.each([5, 20_000, 100_000])('counts files of %i bytes until the space is measured again', async (length) => {
+  await leave({ ...ENOUGH, freeFiles: 104, files: 1_000 });
+  let count = 0;
+  while (count <= 10 && (await stored(anUploadDraft().file(Buffer.alloc(length)))) === 'stored') count++;
+  expect(count).toBe(4);
+  expect(await stored(anUploadDraft().file(Buffer.alloc(length)))).toMatchObject({ reason: expect.stringContaining(' has 100 files free') as string });
+});
+
+it.each([
+  ['half of the reserve of a small volume', volume(60 * MIB, 100 * MIB), 5 * MIB],
+  ['64 MiB on a large one', volume(50 * GIB), 64 * MIB],
+])('has segments of at most %s, unless one has a single long line', async (_, space, most) => {
+  await leave(space);
+  const long = (length: number) => anUploadDraft().with({ additionalData: '\0'.repeat(length) });
+  for (const length of [0.3 * MIB, 0.3 * MIB, MIB, 0.1 * MIB, 0.1 * MIB]) expect(await stored(long(length))).toBe('stored');
+  const segments = await Promise.all((await view.files('uploads')).map((path) => readFile(view.at(path), 'utf8')));
+  expect(segments).toHaveLength(most < 10 * MIB ? 3 : 1);
+  for (const segment of segments) expect(segment.length <= most || segment.split('\n').length === 2).toBe(true);
+});
+
 it('ends an upload for which there is not enough space, and keeps nothing of it', async () => {
-  await leave({ free: 150 * MIB, size: 100 * GIB });
+  await leave(volume(150 * MIB));
   expect(await stored(anUploadDraft().with({ bytes: mebibytes(32) }))).toMatchObject({ kind: 'storage-failure' });
   expect([await view.lines(), await view.files('files'), await view.files('staging')]).toEqual([[], [], []]);
 });

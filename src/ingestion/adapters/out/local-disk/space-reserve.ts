@@ -3,27 +3,35 @@ import { MIB } from '../../../../common/sizes.js';
 import { unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** Enough for a removal from one segment of 64 MiB: its list, the segment's copy, and its events. */
 const RESERVE_BYTES = 128 * MIB;
+const RESERVE_FILES = 10_000;
 const RESERVE_SHARE = 0.1;
 const MEASURED_EVERY_MS = 1_000;
 
 /**
  * Keeps space for removals: a removal writes before it frees anything, so a full volume could not be emptied. The reserve
- * of a volume is 128 MiB, or a tenth of a smaller volume.
+ * of each volume is 128 MiB and 10,000 files, or a tenth of what a smaller volume has. Uploads must be refused when only
+ * the reserve is left.
  */
 export class SpaceReserve {
   /**
-   * How many bytes uploads may write until only the reserve is left. Below 0, uploads must be refused. Uploads subtract
-   * what they write, because the space is measured only once a second.
+   * How many bytes uploads may write until only the reserve is left. Uploads subtract what they write, because the space
+   * is measured only once a second. Below 0, also for want of files, all uploads must be refused.
    */
   left = Infinity;
-  private shortest = { path: '', reserve: 0 };
+  /** How many files uploads may create until only the reserve is left. Uploads subtract each. */
+  filesLeft = Infinity;
+  /**
+   * The most bytes that a segment may have unless it has a single line. A removal copies a segment, and also writes the
+   * list and the events of what it removes, so a segment has half of the reserve.
+   */
+  longestSegment = Infinity;
+  private shortest = { bytes: NO_LIMIT, files: NO_LIMIT };
   private removals = 0;
   private measuring: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  /** @param paths absolute paths on the volumes that a removal writes to. Those that are missing don't count. */
+  /** @param paths absolute paths on the volumes of the store. Those that are missing don't count. */
   constructor(
     private readonly disk: Disk,
     private readonly paths: readonly string[],
@@ -64,8 +72,10 @@ export class SpaceReserve {
 
   /** @throws ServiceError `storage-failure`, which says that there is no space left for uploads. */
   refuse(): never {
-    const { path, reserve } = this.shortest;
-    const cause = new Error(`The volume of ${path} has ${inMib(this.left + reserve)} free, and ${inMib(reserve)} are reserved for removals: enlarge it, or remove uploads`);
+    const isFull = this.filesLeft >= 1;
+    const { path, reserve } = isFull ? this.shortest.bytes : this.shortest.files;
+    const [free, kept] = isFull ? [inMib(this.left + reserve), inMib(reserve)] : [inFiles(this.filesLeft + reserve), inFiles(reserve)];
+    const cause = new Error(`The volume of ${path} has ${free} free, and ${kept} are reserved for removals: enlarge it, or remove uploads`);
     throw new ServiceError('storage-failure', 'There is no space left for uploads.', { cause });
   }
 
@@ -74,19 +84,39 @@ export class SpaceReserve {
   }
 
   private async find(): Promise<void> {
-    let left = Infinity;
+    let [bytes, files] = [NO_LIMIT, NO_LIMIT];
+    let longestSegment = Infinity;
     for (const path of this.paths) {
       const space = await unlessAbsent(this.disk.spaceAt(path));
-      // Some file systems don't know their size, and report 0.
-      if (!space?.size) continue;
-      const reserve = Math.min(RESERVE_BYTES, space.size * RESERVE_SHARE);
-      if (space.free - reserve >= left) continue;
-      left = space.free - reserve;
-      this.shortest = { path, reserve };
+      if (!space) continue;
+      bytes = shorter(bytes, limitOf(path, space.free, space.size, RESERVE_BYTES));
+      files = shorter(files, limitOf(path, space.freeFiles, space.files, RESERVE_FILES));
+      if (space.size > 0) longestSegment = Math.min(longestSegment, RESERVE_BYTES / 2, (space.size * RESERVE_SHARE) / 2);
     }
     // A removal that has begun meanwhile may have used some of the space.
-    if (this.removals === 0) this.left = left;
+    if (this.removals > 0) return;
+    this.shortest = { bytes, files };
+    this.longestSegment = longestSegment;
+    this.filesLeft = files.left;
+    this.left = files.left < 1 ? -1 : bytes.left;
   }
 }
 
+/** What a volume has of bytes, or of files. */
+interface Limit {
+  readonly path: string;
+  readonly reserve: number;
+  /** How much is left until only the reserve is. */
+  readonly left: number;
+}
+const NO_LIMIT: Limit = { path: '', reserve: 0, left: Infinity };
+
+/** Some file systems don't limit bytes or files, or don't know the limit, and report 0 of 0. */
+function limitOf(path: string, free: number, all: number, most: number): Limit {
+  const reserve = Math.min(most, all * RESERVE_SHARE);
+  return all > 0 ? { path, reserve, left: free - reserve } : NO_LIMIT;
+}
+
+const shorter = (one: Limit, other: Limit): Limit => (other.left < one.left ? other : one);
 const inMib = (bytes: number): string => `${Math.max(0, Math.floor(bytes / MIB))} MiB`;
+const inFiles = (count: number): string => `${Math.max(0, Math.floor(count))} files`;

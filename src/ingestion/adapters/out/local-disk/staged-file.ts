@@ -92,8 +92,8 @@ class SyncedGrowth {
   ) {}
 
   async add(bytes: number): Promise<void> {
+    if (bytes > this.reserve.left) this.reserve.refuse();
     this.reserve.left -= bytes;
-    if (this.reserve.left < 0) this.reserve.refuse();
     this.unsynced += bytes;
     if (this.unsynced < SYNC_EVERY_BYTES) return;
     this.unsynced = 0;

@@ -66,8 +66,7 @@ export class StoreDirectory {
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
     this.idempotency = new IdempotencyKeys(this);
     this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
-    // A removal only deletes files of uploads, so their volume may be full. Keys are below the root.
-    this.reserve = new SpaceReserve(disk, ['', ...UPLOAD_KINDS.map(linesDirectory), 'staging', 'pending', EVENTS].map((path) => this.at(path)));
+    this.reserve = new SpaceReserve(disk, ['', ...POSSIBLE_VOLUMES].map((path) => this.at(path)));
   }
 
   at(...path: string[]): string {

@@ -95,3 +95,19 @@ describe.each([
     expect(result).toEqual(upload);
   });
 });
+
+it('does not find an upload that nobody has stored, while others are stored all the time', async () => {
+  const bucket = new InMemoryBucket();
+  const process = bucket.another();
+  const stored = new BucketUploads(process);
+  const store = async () => {
+    const upload = await anUploadDraft().build().conclude(null);
+    await bucket.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
+    return upload;
+  };
+  const removed = await store();
+  expect(await stored.remove(removed.uploadId)).toBe(true);
+  process.before = async (operation) => { if (operation === 'list') await store(); };
+  expect(await stored.find(removed.uploadId)).toBeUndefined();
+  expect(await stored.remove(removed.uploadId)).toBe(false);
+});

@@ -56,7 +56,8 @@ class UploadSearch {
   private readonly slowDays: readonly Day[];
   /** The searched segments, as `<key> <size>`: if a segment's size has changed, it was rewritten, and is read again. */
   private readonly searched = new Set<string>();
-  private missed = 0;
+  /** How many segments have shown that compaction may have moved the line meanwhile. */
+  private signsOfMoves = 0;
   private isFound = false;
   /** True once the search has ended: reads in progress then give back their memory, even if they find the line. */
   private isOver = false;
@@ -95,17 +96,17 @@ class UploadSearch {
 
   /**
    * Compaction creates a segment before it removes those with the same lines. So the line may have moved if a listed
-   * segment is gone, or if a listing has segments that weren't searched before. Then all segments are listed and
-   * searched again, at most ten times in all.
+   * segment is gone, or if a listing has segments of compaction that weren't searched before. Then all segments are listed
+   * and searched again, at most ten times in all. Segments that uploads create meanwhile don't matter: an acknowledged
+   * line is never moved to one.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
-      const { missed } = this;
-      const before = this.searched.size;
+      const { signsOfMoves } = this;
       const lists = [...this.slowDays.map((day) => this.slow(day, true)), ...this.days.map((day) => this.all(day))];
       const found = await this.search((await Promise.all(lists)).flat());
       if (found) return found;
-      if (this.missed === missed && this.searched.size === before) return undefined;
+      if (this.signsOfMoves === signsOfMoves) return undefined;
     }
     throw new Error('The segments are compacted faster than they can be read.');
   }
@@ -183,7 +184,9 @@ class UploadSearch {
     const { key, size } = segment;
     this.searched.add(`${key} ${size}`);
     const day = dayOf(key);
-    const isSorted = day && parseName(day, key).origin === 'target' && !parseName(day, key).isSlow;
+    const name = day && parseName(day, key);
+    const isSorted = name?.origin === 'target' && !name.isSlow;
+    if (name?.origin !== 'original') this.signsOfMoves += 1;
     try {
       const range = isSorted && size > WHOLE_BYTES ? await this.region(segment) : undefined;
       for await (const line of linesWith(this.bucket, key, this.uploadId, range)) {
@@ -192,7 +195,8 @@ class UploadSearch {
       }
     } catch (error) {
       if (!(error instanceof SegmentGoneError)) throw error;
-      if (size > 0) this.missed += 1;
+      // On a day that isn't compacted yet, the segment was removed with its uploads.
+      if (size > 0 && (!day || mayBeCompacted(this.bucket, day))) this.signsOfMoves += 1;
     }
     return undefined;
   }
