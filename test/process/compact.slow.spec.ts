@@ -19,7 +19,7 @@ describe('npm run compact', () => {
     ['the kind is unknown', ['--kind', 'other'], {}, /^--kind must be historical or nowcast \(usage: .*\)\n$/],
     ['the date is malformed', ['--date', 'yesterday'], {}, /^--date must be a day in the form YYYY-MM-DD \(usage: .*\)\n$/],
     ['there is no such day', ['--date', '2026-02-30'], {}, /^--date must be a day in the form YYYY-MM-DD \(usage: .*\)\n$/],
-    ['the day does not exist', ['--date', '2026-13-01'], {}, /^--date must be a UTC day that ended .*\(usage: .*\)\n$/],
+    ['there is no such month', ['--date', '2026-13-01'], {}, /^--date must be a day in the form YYYY-MM-DD \(usage: .*\)\n$/],
     ['the day has not ended', ['--date', '2999-01-01'], {}, /^--date must be a UTC day that ended .*\(usage: .*\)\n$/],
     ['there is an extra argument', ['uploads'], {}, /^Unexpected argument 'uploads'.*\(usage: .*\)\n$/],
     ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
