@@ -5,7 +5,7 @@ import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
 import { allTargets, daysOf, firstPage, isFew, mayBeCompacted, PAGE_OBJECTS, wideEnd } from './day-listing.js';
 import type { OnLine, Source } from './newest-first.js';
-import { allLines } from './line-reading.js';
+import { allLines, SegmentGoneError } from './line-reading.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
 /**
@@ -175,7 +175,12 @@ export class DaySources {
       return [new SortedSource(this.bucket, segment, { latest, until: this.until, disorderMs: isSlow ? 0 : 2 * NAME_TOLERANCE_MS })];
     }
     const read = async (onLine: OnLine): Promise<Source[]> => {
-      for await (const { upload, length } of allLines(this.bucket, key)) onLine(upload, length);
+      try {
+        for await (const { upload, length } of allLines(this.bucket, key)) onLine(upload, length);
+      } catch (error) {
+        // On a day that isn't compacted yet, a segment that is gone was removed with its uploads.
+        if (!(error instanceof SegmentGoneError) || mayBeCompacted(this.bucket, day)) throw error;
+      }
       return [];
     };
     if (isFew || origin !== 'original') return [{ size, latest, read }];

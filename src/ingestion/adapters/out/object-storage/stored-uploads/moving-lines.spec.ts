@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { HOUR_MS } from '../../../../../common/durations.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
@@ -96,18 +96,40 @@ describe.each([
   });
 });
 
-it('does not find an upload that nobody has stored, while others are stored all the time', async () => {
-  const bucket = new InMemoryBucket();
-  const process = bucket.another();
-  const stored = new BucketUploads(process);
+describe('the current day', () => {
+  let bucket: InMemoryBucket;
+  let process: InMemoryBucket;
+  let stored: BucketUploads;
   const store = async () => {
     const upload = await anUploadDraft().build().conclude(null);
     await bucket.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
     return upload;
   };
-  const removed = await store();
-  expect(await stored.remove(removed.uploadId)).toBe(true);
-  process.before = async (operation) => { if (operation === 'list') await store(); };
-  expect(await stored.find(removed.uploadId)).toBeUndefined();
-  expect(await stored.remove(removed.uploadId)).toBe(false);
+  beforeEach(() => {
+    bucket = new InMemoryBucket();
+    process = bucket.another();
+    stored = new BucketUploads(process);
+  });
+
+  it('has no upload that was removed, while others are stored all the time', async () => {
+    const removed = await store();
+    expect(await stored.remove(removed.uploadId)).toBe(true);
+    process.before = async (operation) => { if (operation === 'list') await store(); };
+    expect(await stored.find(removed.uploadId)).toBeUndefined();
+    expect(await stored.remove(removed.uploadId)).toBe(false);
+  });
+
+  it('is listed while its segments are removed all the time', async () => {
+    const uploads: Upload[] = [];
+    for (let count = 0; count < 40; count++) uploads.push(await store());
+    const left = uploads.splice(0, 10);
+    let isListed = false;
+    process.before = async (operation) => {
+      const removed = isListed && operation === 'open' ? uploads.pop() : undefined;
+      isListed = operation === 'list' || (isListed && !removed);
+      if (removed) await bucket.remove([segmentOf(removed)]);
+    };
+    const { uploads: listed } = await stored.list({}, 100);
+    expect(listed.map(({ uploadId }) => uploadId)).toEqual(expect.arrayContaining(left.map(({ uploadId }) => uploadId)));
+  });
 });
