@@ -90,7 +90,8 @@ export class PinoLoggerService implements LoggerService {
       }
       const personal = message instanceof LogEntry ? message[PERSONAL] : undefined;
       const customer = this.customers && { customerId: personal?.customerId };
-      this.logger[level]({ context, ...message, ...customer, ...(this.subjects && { subject: personal?.request[SUBJECT] }) });
+      const subject = this.subjects && { subject: personal?.request[SUBJECT] };
+      this.logger[level]({ context, ...message, ...customer, ...subject });
       return;
     }
     const err = [message, ...rest].find((part) => part instanceof Error);

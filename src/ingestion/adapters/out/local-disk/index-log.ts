@@ -38,8 +38,6 @@ interface WaitingLine extends ReceivedLine {
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
-  /** The length of the batch that was taken last. */
-  private batchBytes = 0;
   private readonly rotations: Pick<WaitingLine, 'resolve' | 'reject'>[] = [];
   private segment: Segment | undefined;
   private running: Promise<void> | undefined;
@@ -118,14 +116,13 @@ export class IndexLog {
 
   private takeBatch(): WaitingLine[] {
     const directory = this.waiting[0]?.directory;
+    let bytes = 0;
     let newest = -Infinity;
     let count = 0;
-    this.batchBytes = 0;
     for (const line of this.waiting) {
-      const bytes = this.batchBytes + line.bytes.length;
+      bytes += line.bytes.length;
       const isOutOfOrder = line.receivedAt < newest - MAX_DISORDER_MS;
       if (isOutOfOrder || line.directory !== directory || (count > 0 && bytes > MAX_BATCH_BYTES)) break;
-      this.batchBytes = bytes;
       newest = Math.max(newest, line.receivedAt);
       count += 1;
     }
@@ -159,8 +156,10 @@ export class IndexLog {
 
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
-    const most = Math.min(this.options.maxSegmentBytes, this.store.reserve.longestSegment);
-    const isFull = segment === undefined || (segment.durableLength > 0 && segment.durableLength + this.batchBytes > most);
+    let length = segment?.durableLength ?? 0;
+    for (const { bytes } of batch) length += bytes.length;
+    const isTooLong = length > this.options.maxSegmentBytes || length > this.store.reserve.longestSegment;
+    const isFull = segment === undefined || (segment.durableLength > 0 && isTooLong);
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 

@@ -114,7 +114,7 @@ export class OpenStore {
     return draft.idempotencyScope === null ? this.keep(draft) : this.keepOnce(draft, draft.idempotencyScope);
   }
 
-  /** @throws ServiceError `storage-failure`, also if there is no space for uploads. */
+  /** @throws ServiceError `storage-failure`, including when there is no space for uploads. */
   async checkHealth(): Promise<void> {
     await this.checkWritable();
     if (this.directory.reserve.left < 0) this.directory.reserve.refuse();

@@ -16,7 +16,8 @@ const MEASURED_EVERY_MS = 1_000;
 export class SpaceReserve {
   /**
    * How many bytes uploads may write until only the reserve is left. Uploads subtract what they write, because the space
-   * is measured only once a second. Below 0, also for want of files, all uploads must be refused.
+   * is measured only once a second. They do so without a call, because every upload does. Below 0, all uploads must be
+   * refused: there are too few bytes or files.
    */
   left = Infinity;
   /** How many files uploads may create until only the reserve is left. Uploads subtract each. */
@@ -72,10 +73,11 @@ export class SpaceReserve {
 
   /** @throws ServiceError `storage-failure`, which says that there is no space left for uploads. */
   refuse(): never {
-    const isFull = this.filesLeft >= 1;
-    const { path, reserve } = isFull ? this.shortest.bytes : this.shortest.files;
-    const [free, kept] = isFull ? [inMib(this.left + reserve), inMib(reserve)] : [inFiles(this.filesLeft + reserve), inFiles(reserve)];
-    const cause = new Error(`The volume of ${path} has ${free} free, and ${kept} are reserved for removals: enlarge it, or remove uploads`);
+    const areFilesShort = this.filesLeft < 1;
+    const { path, reserve } = areFilesShort ? this.shortest.files : this.shortest.bytes;
+    const show = areFilesShort ? inFiles : inMib;
+    const free = show((areFilesShort ? this.filesLeft : this.left) + reserve);
+    const cause = new Error(`The volume of ${path} has ${free} free, and ${show(reserve)} are reserved for removals: enlarge it, or remove uploads`);
     throw new ServiceError('storage-failure', 'There is no space left for uploads.', { cause });
   }
 
@@ -89,9 +91,10 @@ export class SpaceReserve {
     for (const path of this.paths) {
       const space = await unlessAbsent(this.disk.spaceAt(path));
       if (!space) continue;
-      bytes = shorter(bytes, limitOf(path, space.free, space.size, RESERVE_BYTES));
+      const ofBytes = limitOf(path, space.free, space.size, RESERVE_BYTES);
+      bytes = shorter(bytes, ofBytes);
       files = shorter(files, limitOf(path, space.freeFiles, space.files, RESERVE_FILES));
-      if (space.size > 0) longestSegment = Math.min(longestSegment, RESERVE_BYTES / 2, (space.size * RESERVE_SHARE) / 2);
+      if (ofBytes !== NO_LIMIT) longestSegment = Math.min(longestSegment, ofBytes.reserve / 2);
     }
     // A removal that has begun meanwhile may have used some of the space.
     if (this.removals > 0) return;
