@@ -26,6 +26,8 @@ import { Archive } from './stored-uploads/archive.js';
 /** A file of at most this many bytes is written to a journal, if one is available. */
 const MAX_SMALL_BYTES = 16 * 1024;
 const MAX_WHOLE_BYTES = 64 * 1024;
+/** With less space than a small upload needs, the store isn't healthy: it could refuse all uploads. */
+const SMALL_UPLOAD_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
   /** Absolute path of the root directory, which must exist. */
@@ -117,7 +119,7 @@ export class OpenStore {
   /** @throws ServiceError `storage-failure`, including when there is no space for uploads. */
   async checkHealth(): Promise<void> {
     await this.checkWritable();
-    if (this.directory.reserve.left < 0) this.directory.reserve.refuse();
+    if (this.directory.reserve.left < SMALL_UPLOAD_BYTES) this.directory.reserve.refuse();
   }
 
   /** @throws ServiceError `storage-failure`. */

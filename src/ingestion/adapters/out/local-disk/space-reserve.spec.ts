@@ -129,6 +129,11 @@ it.each([
   for (const segment of segments) expect(segment.length <= most || segment.split('\n').length === 2).toBe(true);
 });
 
+it('is unhealthy when hardly any upload fits', async () => {
+  await leave(volume(128 * MIB + 100));
+  expect([await stored(anUploadDraft()), await health()]).toEqual([refused(128), 'unhealthy']);
+});
+
 it('ends an upload for which there is not enough space, and keeps nothing of it', async () => {
   await leave(volume(150 * MIB));
   expect(await stored(anUploadDraft().with({ bytes: mebibytes(32) }))).toMatchObject({ kind: 'storage-failure' });
