@@ -27,12 +27,16 @@ interface Window {
 
 type ListedWindows = Source & { read(): Promise<Source[]> };
 
+/** A day whose lines compaction may move while they are read. */
 interface MovingDay {
+  /** The keys of the merged segments that were listed first. */
   readonly known: ReadonlySet<string>;
-  /** Merged segments, listed after the last other listing of the day. */
-  later: Promise<readonly ListedObject[]>;
+  /** Merged segments, listed after the last other listing of the day; undefined if one listing had all segments. */
+  later?: Promise<readonly ListedObject[]>;
   /** How many other listings of the day are in progress. */
   listings: number;
+  /** Whether a listed segment was gone when it was read: its uploads were removed, or compaction has moved its lines. */
+  hasGone: boolean;
 }
 
 /** The sources that a list of uploads is read from: at first days, then the segments of each day that is read. */
@@ -70,11 +74,14 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments for a large day since that day was first listed. Lines of the
-   * segments that compaction has merged may then be missing from the page.
+   * Whether compaction has created further segments for a day since that day was first listed, and lines of the segments
+   * that it has merged may be missing from the page: the day is large, or a listed segment was gone.
    */
   async hasMoved(): Promise<boolean> {
-    const moved = [...this.moving.values()].map(async ({ known, later }) => (await later).some(({ key }) => !known.has(key)));
+    const moved = [...this.moving].map(async ([day, { known, later, hasGone }]) => {
+      const merged = (await (hasGone ? allTargets(this.bucket, day) : later)) ?? [];
+      return merged.some(({ key }) => !known.has(key));
+    });
     return (await Promise.all(moved)).includes(true);
   }
 
@@ -85,14 +92,19 @@ export class DaySources {
     large?.catch(() => undefined);
     const { segments, isWhole } = await firstPage(this.bucket, day);
     if (isWhole) {
+      this.watch(day, segments);
       const few = isFew(segments);
       return segments.flatMap((segment) => this.segment(day, segment, few));
     }
     const [newest, created] = await (large ?? listLarge());
-    if (mayBeCompacted(this.bucket, day)) {
-      this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later: this.later(day), listings: 0 });
-    }
+    this.watch(day, created, this.later(day));
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
+  }
+
+  private watch(day: Day, segments: readonly ListedObject[], later?: Promise<readonly ListedObject[]>): void {
+    if (!mayBeCompacted(this.bucket, day)) return;
+    const merged = segments.map(({ key }) => key).filter((key) => parseName(day, key).origin === 'target');
+    this.moving.set(day, { known: new Set(merged), later, listings: 0, hasGone: false });
   }
 
   /** Lists merged segments again while other segments are read, so that `hasMoved` needn't wait. */
@@ -178,8 +190,9 @@ export class DaySources {
       try {
         for await (const { upload, length } of allLines(this.bucket, key)) onLine(upload, length);
       } catch (error) {
-        // On a day that isn't compacted yet, a segment that is gone was removed with its uploads.
-        if (!(error instanceof SegmentGoneError) || mayBeCompacted(this.bucket, day)) throw error;
+        if (!(error instanceof SegmentGoneError)) throw error;
+        const moving = this.moving.get(day);
+        if (moving) moving.hasGone = true;
       }
       return [];
     };

@@ -118,18 +118,31 @@ describe('the current day', () => {
     expect(await stored.find(removed.uploadId)).toBeUndefined();
     expect(await stored.remove(removed.uploadId)).toBe(false);
   });
+});
 
+describe.each([
+  ['the current day', 0, 40],
+  ['a past day with few segments', 50, 40],
+  ['a past day with many segments', 50, 1_100],
+])('%s', (_, aheadHours, segments) => {
   it('is listed while its segments are removed all the time', async () => {
+    const bucket = new InMemoryBucket();
     const uploads: Upload[] = [];
-    for (let count = 0; count < 40; count++) uploads.push(await store());
+    for (let count = 0; count < segments; count++) {
+      const upload = await anUploadDraft().build().conclude(null);
+      await bucket.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
+      uploads.push(upload);
+    }
     const left = uploads.splice(0, 10);
+    const process = bucket.another();
+    for (const each of [bucket, process]) each.aheadMs = aheadHours * HOUR_MS;
     let isListed = false;
     process.before = async (operation) => {
       const removed = isListed && operation === 'open' ? uploads.pop() : undefined;
       isListed = operation === 'list' || (isListed && !removed);
       if (removed) await bucket.remove([segmentOf(removed)]);
     };
-    const { uploads: listed } = await stored.list({}, 100);
+    const { uploads: listed } = await new BucketUploads(process).list({}, segments);
     expect(listed.map(({ uploadId }) => uploadId)).toEqual(expect.arrayContaining(left.map(({ uploadId }) => uploadId)));
   });
 });
