@@ -4,7 +4,8 @@ import { NEWLINE, type RawLine, rawLines } from '../../../../application/raw-lin
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
 import { ChunkBuffer } from './chunk-buffer.js';
-import { type CustomerLines, headOf } from './line-head.js';
+import type { CustomerLines } from '../../../../application/customer-lines.js';
+import { headOf } from './line-head.js';
 import { LineTimes } from './line-times.js';
 
 const PROBE_BYTES = 8 * 1024;

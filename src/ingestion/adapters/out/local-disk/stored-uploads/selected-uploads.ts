@@ -5,7 +5,7 @@ import { isSelected } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { ChunkBuffer } from './chunk-buffer.js';
-import { CustomerLines } from './line-head.js';
+import { CustomerLines } from '../../../../application/customer-lines.js';
 import { UPLOADS_PER_GROUP } from './removal.js';
 import { type RemovedUpload, removedUpload } from './removal-list.js';
 import type { SegmentReader } from './segment-reader.js';

@@ -5,7 +5,8 @@ import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, ty
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { ChunkBuffer } from './chunk-buffer.js';
-import { CustomerLines, headOf, type LineHead } from './line-head.js';
+import { CustomerLines } from '../../../../application/customer-lines.js';
+import { headOf, type LineHead } from './line-head.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 

@@ -419,6 +419,49 @@ describe('uploads that waited for the store at the same time', () => {
   });
 });
 
+describe('the list of one customer', () => {
+  afterEach(() => vi.useRealTimers());
+
+  /** Stores past days, each in one segment as compaction makes it. Returns the uploads of the customer, newest first. */
+  async function storeDays(bucket: InMemoryBucket, days: number, perDay: number, customers: number): Promise<Upload[]> {
+    vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 50 * HOUR_MS });
+    const ofCustomer: Upload[] = [];
+    for (let day = 0; day < days; day++) {
+      const midnight = MIDNIGHT - day * 24 * HOUR_MS;
+      const uploads = Array.from({ length: perDay }, (_, index) => uploadAt(midnight + Math.floor((index * 24 * HOUR_MS) / perDay), { customerId: `customer-${index % customers}` }));
+      ofCustomer.push(...uploads.filter(({ customerId }) => customerId === 'customer-1').reverse());
+      const directory = DIRECTORY.replace(DATE, new Date(midnight).toISOString().slice(0, 10));
+      await bucket.create(`${directory}${uuidAt(new Date(midnight + 25 * HOUR_MS))}.ndjson`, linesOf(uploads));
+    }
+    return ofCustomer;
+  }
+
+  it.each([
+    [10, 3],
+    [100, 4],
+  ])('takes few requests one after the other if the customer is one of 1,000 (limit %i: %i)', async (limit, rounds) => {
+    const bucket = new PagedBucket();
+    const uploads = await storeDays(bucket, 1, 120_000, 1_000);
+    const count = countRequests(bucket);
+    expect(idsOf((await new BucketUploads(bucket).list({ customerId: 'customer-1' }, limit)).uploads)).toEqual(idsOf(uploads.slice(0, limit)));
+    expect(count.rounds).toBeLessThanOrEqual(rounds);
+    bucket.before = () => undefined;
+    expect(idsOf(await listed(bucket, { customerId: 'customer-1' }, 50))).toEqual(idsOf(uploads));
+  });
+
+  it.each([
+    ['with one upload a day', 'customer-1', 5, 220],
+    ['without uploads', 'customer-of-nothing', 12, 2_100],
+  ])('takes few requests one after the other if there are 1,000 days (a customer %s)', async (_, customerId, rounds, requests) => {
+    const bucket = new PagedBucket();
+    const uploads = (await storeDays(bucket, 1_000, 5, 5)).filter((upload) => upload.customerId === customerId);
+    const count = countRequests(bucket);
+    expect(idsOf((await new BucketUploads(bucket).list({ customerId }, 100)).uploads)).toEqual(idsOf(uploads.slice(0, 100)));
+    expect(count.rounds).toBeLessThanOrEqual(rounds);
+    expect(count.requests).toBeLessThanOrEqual(requests);
+  });
+});
+
 describe('expired uploads', () => {
   afterEach(() => vi.useRealTimers());
 

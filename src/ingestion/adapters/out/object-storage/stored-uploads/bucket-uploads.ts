@@ -74,7 +74,7 @@ export class BucketUploads extends StoredUploads {
 
   private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
-      const sources = new DaySources(this.bucket, query.filter, query.after);
+      const sources = new DaySources(this.bucket, query);
       try {
         const page = await readPage(await sources.all(), query, memory);
         if (!(await sources.hasMoved())) return page;

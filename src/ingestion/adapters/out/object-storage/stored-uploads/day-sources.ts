@@ -1,10 +1,10 @@
 import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
-import type { UploadFilter, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { CustomerLines } from '../../../../application/customer-lines.js';
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
 import { allTargets, daysOf, firstPage, isFew, mayBeCompacted, PAGE_OBJECTS, wideEnd } from './day-listing.js';
-import type { OnLine, Source } from './newest-first.js';
+import type { OnLine, PageQuery, Source } from './newest-first.js';
 import { allLines, SegmentGoneError } from './line-reading.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
@@ -47,14 +47,14 @@ export class DaySources {
 
   constructor(
     private readonly bucket: Bucket,
-    private readonly filter: UploadFilter,
-    after?: UploadPosition,
+    private readonly query: PageQuery,
   ) {
+    const { filter, after } = query;
     this.until = Math.min(after?.receivedAt.getTime() ?? Infinity, (filter.to?.getTime() ?? Infinity) - 1);
   }
 
   async all(): Promise<Source[]> {
-    const { kind, from } = this.filter;
+    const { kind, from } = this.query.filter;
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
     // A list mostly begins with the current day. So its first segments are listed at the same time as the directories
@@ -129,7 +129,7 @@ export class DaySources {
    */
   private windows(day: Day, prefix: string, end: number, spans: readonly number[]): ListedWindows {
     const tolerance = toleranceOf(day, prefix);
-    const earliest = Math.max(endOf(day) - DAY_MS, this.filter.from?.getTime() ?? -Infinity) - tolerance;
+    const earliest = Math.max(endOf(day) - DAY_MS, this.query.filter.from?.getTime() ?? -Infinity) - tolerance;
     return {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
@@ -184,7 +184,9 @@ export class DaySources {
     const { origin, isSlow, time } = parseName(day, key);
     const latest = endOf(day) - 1;
     if (origin === 'target' && size > WHOLE_BYTES) {
-      return [new SortedSource(this.bucket, segment, { latest, until: this.until, disorderMs: isSlow ? 0 : 2 * NAME_TOLERANCE_MS })];
+      const { limit, filter: { customerId } } = this.query;
+      const wanted = customerId === undefined ? undefined : new CustomerLines(day.kind, customerId);
+      return [new SortedSource(this.bucket, segment, { latest, until: this.until, disorderMs: isSlow ? 0 : 2 * NAME_TOLERANCE_MS, limit, wanted })];
     }
     const read = async (onLine: OnLine): Promise<Source[]> => {
       try {

@@ -15,6 +15,14 @@ export class SegmentGoneError extends Error {
   }
 }
 
+/** A line is longer than its reader wants to hold in memory. */
+export class LineTooLongError extends Error {
+  constructor() {
+    super('A line is too long to be read in one piece.');
+    this.name = new.target.name;
+  }
+}
+
 export interface Line {
   readonly upload: Upload;
   readonly begin: number;
@@ -26,10 +34,11 @@ export interface Line {
  * The complete and valid index lines in `bytes`, which must begin where a line begins.
  *
  * @param offset the offset of `bytes` in the segment.
+ * @param isSkipped whether to leave out the line that begins at a position in `bytes`; see `rawLines`.
  */
-export async function* linesIn(bytes: Buffer, offset = 0): AsyncGenerator<Line> {
+export async function* linesIn(bytes: Buffer, offset = 0, isSkipped?: (begin: number) => boolean): AsyncGenerator<Line> {
   const turns = new Turns();
-  for (const { begin, end, bytes: line } of rawLines(bytes, offset)) {
+  for (const { begin, end, bytes: line } of rawLines(bytes, offset, isSkipped)) {
     if (turns.isOver) await turns.next();
     const upload = await decodeIndexLine(line);
     if (upload && hasValidTime(upload)) yield { upload, begin, end };
@@ -93,22 +102,54 @@ export async function readFound(bucket: Bucket, key: string, text: string, range
 }
 
 /**
- * The valid index lines of a segment of any length: their uploads and their lengths in bytes. Holds one line and one
- * piece of the segment in memory, and a copy of both.
+ * The valid index lines of a segment of any length: their uploads and their lengths in bytes. Holds as much in memory as
+ * `wholeLines`.
  *
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function* allLines(bucket: Bucket, key: string): AsyncGenerator<{ upload: Upload; length: number }> {
+  for await (const lines of wholeLines(bucket, key)) {
+    for await (const { upload, begin, end } of linesIn(lines.bytes)) yield { upload, length: end - begin };
+  }
+}
+
+/**
+ * Reads the complete lines that begin in a range of a segment, some at a time: their bytes, and the offset of the bytes in
+ * the segment. The bytes must not be used any more when the next ones are asked for. Holds one line and one piece of the
+ * segment in memory, and a copy of both.
+ *
+ * @param range the range; by default the whole segment.
+ * @param longest how long a line may be, in bytes.
+ * @throws SegmentGoneError if the segment is missing; LineTooLongError if a line is longer than `longest`.
+ */
+export async function* wholeLines(bucket: Bucket, key: string, range?: ByteRange, longest = Infinity): AsyncGenerator<{ bytes: Buffer; offset: number }> {
+  // The byte before the range is read too: if it is a newline, a line begins at the first byte of the range.
+  const first = Math.max(0, (range?.first ?? 0) - 1);
+  let isWithinLine = range !== undefined && range.first > 0;
+  let offset = first;
   let rest: Uint8Array[] = [];
-  for await (const piece of await opened(bucket, key)) {
-    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
+  let held = 0;
+  for await (const piece of await opened(bucket, key, range && { first, last: range.last })) {
+    let bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
+    if (isWithinLine) {
+      const begin = bytes.indexOf(NEWLINE) + 1;
+      isWithinLine = begin === 0;
+      offset += isWithinLine ? bytes.length : begin;
+      if (isWithinLine) continue;
+      bytes = bytes.subarray(begin);
+    }
     const whole = bytes.lastIndexOf(NEWLINE) + 1;
     if (whole > 0) {
-      for await (const { upload, begin, end } of linesIn(joined([...rest, bytes.subarray(0, whole)]))) yield { upload, length: end - begin };
+      const lines = joined([...rest, bytes.subarray(0, whole)]);
+      yield { bytes: lines, offset };
+      offset += lines.length;
       rest = [];
+      held = 0;
     }
     // The rest of the piece is copied, because the next piece may use the same memory.
     if (whole < bytes.length) rest.push(Buffer.from(bytes.subarray(whole)));
+    held += bytes.length - whole;
+    if (held > longest) throw new LineTooLongError();
   }
 }
 

@@ -20,6 +20,8 @@ export interface Source {
   readonly latest: number;
   /** About how many bytes `read` reads; undefined if the source has to list segments first. */
   readonly size: number | undefined;
+  /** How many bytes `read` holds in memory. Default: `size`. */
+  readonly held?: number;
   /**
    * Reads the source, or only the part with its newest lines; no line if the source has to list segments first.
    *
@@ -45,7 +47,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
   const page = new Page(filter, limit, after);
   let rest = sources.filter((source) => page.mayHave(source));
   let reads = 0;
-  let inVain = 0;
+  let segmentsRead = 0;
   let bytes = 0;
   for (;;) {
     rest.sort((one, other) => other.latest - one.latest);
@@ -55,34 +57,33 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
-    const { room } = page;
-    const now = nextReads(rest, page, inVain);
+    const now = nextReads(rest, page, segmentsRead);
     const begun = new Set(now);
     rest = rest.filter((source) => !begun.has(source));
-    const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
-    await memory.hold(page.bytes + reading);
+    await memory.hold(page.bytes + now.reduce((sum, { size = 0, held = size }) => sum + held, 0));
     const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
     await memory.hold(page.bytes);
     rest.push(...left.flat().filter((source) => page.mayHave(source)));
     reads += now.length;
-    inVain = page.room === room ? inVain + now.length : 0;
-    bytes += reading;
+    segmentsRead += now.filter(isSegment).length;
+    bytes += now.reduce((sum, { size = 0 }) => sum + size, 0);
   }
 }
 
 /**
- * The sources to read next: more listings after reads in vain, so that the days of years aren't listed one by one for a
- * customer without uploads.
+ * The sources to read next: as many as the page probably needs, if each has as many of its uploads as those before. So the
+ * days of years aren't listed one by one for a customer with few uploads, or without any.
  */
-function nextReads(sources: readonly Source[], page: Page, inVain: number): Source[] {
+function nextReads(sources: readonly Source[], page: Page, segmentsRead: number): Source[] {
   const [newest] = sources;
-  const needed = page.expectedEnd(sources);
+  const wanted = segmentsRead > 0 ? Math.ceil((page.room * segmentsRead) / Math.max(1, page.length)) : page.room;
+  const needed = page.expectedEnd(sources, wanted);
   let bytes = 0;
   let listings = 0;
   const end = sources.findIndex(({ size, latest }, index) => {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
-    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > Math.max(2, inVain) || index >= Math.max(page.room, inVain));
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (index >= wanted || listings > (segmentsRead > 0 ? wanted : 2));
     const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
     return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
@@ -110,17 +111,22 @@ class Page {
     private readonly after: UploadPosition | undefined,
   ) {}
 
+  get length(): number {
+    return this.entries.length;
+  }
+
   get room(): number {
-    return this.limit - this.entries.length;
+    return this.limit - this.length;
   }
 
   get bytes(): number {
     return this.entries.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  expectedEnd(sources: readonly Source[]): number {
+  /** @param wanted how many of the sources the page probably needs. */
+  expectedEnd(sources: readonly Source[], wanted: number): number {
     const last = this.isFull ? this.entries.at(-1)?.upload.receivedAt.getTime() : undefined;
-    return last ?? (sources[Math.min(this.room, sources.length) - 1]?.latest ?? 0) - NAME_TOLERANCE_MS;
+    return last ?? (sources[Math.min(wanted, sources.length) - 1]?.latest ?? 0) - NAME_TOLERANCE_MS;
   }
 
   mayHave({ latest }: Source): boolean {

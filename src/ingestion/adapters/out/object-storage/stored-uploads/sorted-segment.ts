@@ -1,13 +1,19 @@
 import { MIB } from '../../../../../common/sizes.js';
+import type { CustomerLines } from '../../../../application/customer-lines.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import type { OnLine, Source } from './newest-first.js';
-import { linesIn, readPart } from './line-reading.js';
+import { linesIn, LineTooLongError, readPart, wholeLines } from './line-reading.js';
 
 /** Segments of at most this many bytes are read whole. */
 export const WHOLE_BYTES = MIB;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
+/** For the list of one customer. 4 MiB have some ten uploads of each of 1,000 customers. */
+const FIRST_BLOCK_BYTES_OF_CUSTOMER = 4 * MIB;
+const MAX_BLOCK_BYTES = 32 * MIB;
+/** How much longer than expected the next block is, so that one is usually enough. */
+const BLOCK_MARGIN = 1.25;
 const MAX_PROBES = 16;
 
 export interface Probe {
@@ -38,11 +44,16 @@ interface Sorting {
   readonly until: number;
   /** How much earlier, at most, an upload may have been received than the upload of a line before it. */
   readonly disorderMs: number;
+  /** How many uploads the list should have. */
+  readonly limit: number;
+  /** The lines to read; undefined if the list is of all customers. */
+  readonly wanted: CustomerLines | undefined;
 }
 
 /**
  * A long segment whose lines are roughly in the order in which their uploads were received. The segment is read in
- * blocks, the last block first.
+ * blocks, the last block first. For the list of one customer, each next block probably has enough uploads: the uploads of
+ * that customer in the block before tell how long it must be.
  *
  * A removal of uploads may shorten the segment meanwhile. A block may then repeat lines, but no unread line is missed.
  */
@@ -54,24 +65,46 @@ export class SortedSource implements Source {
     private readonly segment: ListedObject,
     private readonly sorting: Sorting,
     private readonly end?: number,
-    readonly size = FIRST_BLOCK_BYTES,
+    readonly size = sorting.wanted ? FIRST_BLOCK_BYTES_OF_CUSTOMER : FIRST_BLOCK_BYTES,
   ) {
     this.latest = sorting.latest;
   }
 
+  /** Lines of longer blocks are read one after the other, and none of more than WHOLE_BYTES. */
+  get held(): number {
+    return this.sorting.wanted ? Math.min(this.size, 2 * WHOLE_BYTES) : this.size;
+  }
+
   async read(onLine: OnLine): Promise<readonly Source[]> {
+    const { wanted, disorderMs, limit } = this.sorting;
     const end = this.end ?? (await this.seek());
-    const { key } = this.segment;
-    const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // No line begins in the block: a line is longer, or a removal has shortened the segment. The next block is longer.
-    if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
+    const block = { first: Math.max(0, end - this.size), last: end - 1 };
+    const longest = wanted && this.size > WHOLE_BYTES ? WHOLE_BYTES : Infinity;
     let first: Upload | undefined;
-    for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
-      first ??= upload;
-      onLine(upload, lineEnd - begin);
+    let begin: number | undefined;
+    let read = 0;
+    try {
+      for await (const { bytes, offset } of wholeLines(this.bucket, this.segment.key, block, longest)) {
+        begin ??= offset;
+        // The first line is always read, because it tells how old the lines before it are.
+        const isSkipped = (at: number): boolean => first !== undefined && wanted?.leavesOut(bytes, at) === true;
+        for await (const line of linesIn(bytes, offset, isSkipped)) {
+          first ??= line.upload;
+          read += 1;
+          onLine(line.upload, line.end - line.begin);
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof LineTooLongError)) throw error;
+      return [this.below(end, WHOLE_BYTES, { wanted: undefined })];
     }
-    const latest = first ? Math.min(this.latest, first.receivedAt.getTime() + this.sorting.disorderMs) : this.latest;
-    return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
+    // No line begins in the block: a line is longer, or a removal has shortened the segment. The next block is longer.
+    if (begin === undefined) return end <= this.size ? [] : [this.below(end, this.size * 4)];
+    if (begin === 0) return [];
+    const latest = first ? Math.min(this.latest, first.receivedAt.getTime() + disorderMs) : this.latest;
+    const enough = wanted ? (BLOCK_MARGIN * this.size * limit) / Math.max(1, read) : 0;
+    const size = Math.min(wanted ? MAX_BLOCK_BYTES : WHOLE_BYTES, Math.max(this.size * 2, Math.ceil(enough)));
+    return [this.below(begin, size, { latest })];
   }
 
   /** An offset from which on all uploads were received too late for the list. */
@@ -82,7 +115,7 @@ export class SortedSource implements Source {
     return Math.min(this.segment.size, ...later.map(({ offset }) => offset));
   }
 
-  private below(end: number, latest: number, size: number): SortedSource {
-    return new SortedSource(this.bucket, this.segment, { ...this.sorting, latest }, end, size);
+  private below(end: number, size: number, change: Partial<Sorting> = {}): SortedSource {
+    return new SortedSource(this.bucket, this.segment, { ...this.sorting, ...change }, end, size);
   }
 }
