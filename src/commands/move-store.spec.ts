@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isEachCaseTried } from '../../test/support/cases.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { StoreSilentError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
@@ -44,7 +45,7 @@ describe('moving a store from the local disk to a bucket', () => {
   });
   afterEach(() => rm(base, { recursive: true }));
 
-  const openDisk = (directory = view.directory) => LocalDiskFileStorage.open({ directory, logger });
+  const openDisk = (directory = view.directory, disk = new NodeDisk()) => LocalDiskFileStorage.open({ directory, logger, disk });
   /** The uploads to move: of today, and of a past day; with and without files and keys. */
   const drafts = (): UploadDraft[] => {
     const past = new Date(now.getTime() - 3 * DAY);
@@ -81,11 +82,11 @@ describe('moving a store from the local disk to a bucket', () => {
     return problems;
   }
   /** Runs the move to its end, as the command does while no service runs. */
-  async function finish(directory = view.directory, target = bucket): Promise<MoveProblem[]> {
-    const storage = await openDisk(directory);
+  async function finish(directory = view.directory, target = bucket, disk = new NodeDisk()): Promise<MoveProblem[]> {
+    const storage = await openDisk(directory, disk);
     try {
       const move = await moveOf(directory, target);
-      return (await move.begin()) ? [] : await problemsOf(move.finish(() => storage.checkHealth()));
+      return (await move.begin()) ? [] : await problemsOf(move.finish(() => storage.assertHere()));
     } finally {
       await storage.close();
     }
@@ -367,7 +368,7 @@ describe('moving a store from the local disk to a bucket', () => {
     const added = await storeUpload(inBucket, anUploadDraft().build());
     await inBucket.close();
     const storage = await openDisk();
-    expect(await problemsOf(late.finish(() => storage.checkHealth()))).toEqual([]);
+    expect(await problemsOf(late.finish(() => storage.assertHere()))).toEqual([]);
     expect(late.wasMovedBefore).toBe(true);
     await storage.close();
     await expectMoved([...uploads, added]);
@@ -389,6 +390,24 @@ describe('moving a store from the local disk to a bucket', () => {
     for (const { uploadId } of uploads) expect(await findLine(bucket, uploadId)).toBeDefined();
     expect(listed).not.toEqual([]);
     expect(listed.filter((prefix) => prefix.endsWith('/'))).toEqual([]);
+  });
+
+  it('moves a store whose volume is full', async () => {
+    const uploads = await seed();
+    const disk = new NodeDisk();
+    disk.spaceAt = () => Promise.resolve({ free: 0, size: 10 ** 9, freeFiles: 0, files: 10 ** 6 });
+    expect(await finish(view.directory, bucket, disk)).toEqual([]);
+    expect((await new BucketView(bucket).lines()).length).toBe(uploads.length);
+  });
+
+  it('writes no segment of more than 16 MiB, except for a single longer line', async () => {
+    const past = new Date(now.getTime() - 3 * DAY);
+    const lengths = [10_000_000, 9_000_000, 7_000_000, 20_000_000, 1];
+    await seed(view.directory, lengths.map((length, index) => anUploadDraft().with({ receivedAt: new Date(past.getTime() + index), additionalData: 'x'.repeat(length) }).build()));
+    expect(await finish()).toEqual([]);
+    const sizes: number[] = [];
+    for await (const { size } of bucket.list('uploads/')) sizes.push(size);
+    expect(sizes.sort((one, other) => one - other).map((size) => Math.round(size / 1_000_000))).toEqual([0, 10, 16, 20]);
   });
 
   it('moves an empty store', async () => {

@@ -83,19 +83,18 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
     for await (const problem of move.copyFiles(false)) reportProblem(problem);
     return hasProblem() ? 'not moved' : 'would be moved';
   }
-  let storage = await openUnlessInUse(dataDirectory);
+  const storage = await openUnlessInUse(dataDirectory);
   if (!storage) {
     for await (const problem of move.copyFiles(false)) reportProblem(problem);
-    if (hasProblem()) return 'not moved';
-    storage = await openUnlessInUse(dataDirectory);
-    if (!storage) return 'waits for the service to stop';
+    // A service that has stopped meanwhile may have crashed, and be starting again: only a new run takes the last step.
+    return hasProblem() ? 'not moved' : 'waits for the service to stop';
   }
   const { eventOutbox } = storage;
   try {
     if (await eventOutbox.next(1)) {
       throw new CommandError("Events of some uploads haven't been delivered yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.");
     }
-    for await (const problem of move.finish(() => storage.checkHealth())) reportProblem(problem);
+    for await (const problem of move.finish(() => storage.assertHere())) reportProblem(problem);
     if (hasProblem()) return 'not moved';
     return move.wasMovedBefore ? 'moved before' : 'moved';
   } finally {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
-import { startFaultProxy } from '../servers/fault-proxy.mjs';
+import { type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 import { type ServiceProcess, type Variables, Workspace } from '../support/process.js';
 
@@ -138,6 +138,27 @@ describe('npm run move:store to Azure Blob Storage', () => {
     expect(refused.stderr).toMatch(/^Events of some uploads haven't been delivered yet\. Start the service until load_data_events_lag_seconds is 0[^\n]*\n$/);
     await rm(join(workspace.data, 'events'), { recursive: true });
     expect(await workspace.moveStore(['--to', 'azure'], variables)).toMatchObject({ code: 0 });
+  });
+
+  it('leaves the last step to another run if the service crashes while its files are copied', async () => {
+    const service = await workspace.start();
+    await upload(service, 'copied');
+    await server.createContainer('crash');
+    const proxy = await startFaultProxy(server.endpoint);
+    try {
+      const isCopy = ({ method, url }: ProxiedRequest): boolean => method === 'PUT' && url.includes('/files/');
+      proxy.hold({ to: isCopy });
+      const connection = server.connectionString.replace(server.endpoint, proxy.endpoint);
+      const variables = { AZURE_STORAGE_CONTAINER: 'crash', AZURE_STORAGE_CONNECTION_STRING: connection };
+      const move = workspace.moveStore(['--to', 'azure'], variables);
+      await expect.poll(() => proxy.requests.some(isCopy), { timeout: 30_000 }).toBe(true);
+      await service.program.end('SIGKILL');
+      await proxy.pass();
+      expect(await move).toMatchObject({ code: 3 });
+      expect(await workspace.moveStore(['--to', 'azure'], variables)).toMatchObject({ code: 0 });
+    } finally {
+      await proxy.close();
+    }
   });
 
   it('names the file that differs from its line, and ends with 1', async () => {

@@ -108,6 +108,11 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     }
   }
 
+  /** @throws StoreAwayError if a directory of the store isn't at its path. Unlike `checkHealth`, writes nothing. */
+  assertHere(): Promise<void> {
+    return this.withStore((store) => { store.assertHere(); return Promise.resolve(); });
+  }
+
   /**
    * Finishes the uploads that are being published, refuses all others, and unlocks the directory. Idempotent.
    *

@@ -116,6 +116,11 @@ export class OpenStore {
     return draft.idempotencyScope === null ? this.keep(draft) : this.keepOnce(draft, draft.idempotencyScope);
   }
 
+  /** @throws StoreAwayError if a directory of the store isn't at its path. */
+  assertHere(): void {
+    this.directory.presence.assertHere();
+  }
+
   /** @throws ServiceError `storage-failure`, including when there is no space for uploads. */
   async checkHealth(): Promise<void> {
     await this.checkWritable();

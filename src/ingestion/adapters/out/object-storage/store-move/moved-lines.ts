@@ -40,7 +40,7 @@ export class MovedLines {
 
   async add(day: Day, line: MovedLine): Promise<void> {
     const isOther = this.day && directoryOf(this.day) !== directoryOf(day);
-    if (isOther || this.bytes >= BATCH_BYTES) await this.flush();
+    if (isOther || this.bytes + line.bytes.length > BATCH_BYTES) await this.flush();
     this.day = day;
     this.batch.push(line);
     this.bytes += line.bytes.length;
