@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { isEachCaseTried } from '../../../../../../test/support/cases.js';
+import { countRequests } from '../../../../../../test/support/counted-requests.js';
 import { HOUR_MS } from '../../../../../common/durations.js';
 import { timeOfUuid, uuidAt } from '../../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
@@ -112,26 +113,6 @@ async function* directoriesIn(prefix: string, objects: AsyncIterable<ListedObjec
     if (directory !== last) yield directory;
     last = directory;
   }
-}
-
-/**
- * Counts the requests to the bucket (`requests`), those of them that list (`listings`), and the rounds in which they are
- * answered (`rounds`). All requests that wait at the same time are answered in one round, so `rounds` counts requests
- * that had to follow each other. A round lasts until the answers of the one before are surely read.
- */
-function countRequests(bucket: InMemoryBucket) {
-  const count = { requests: 0, listings: 0, rounds: 0 };
-  let round: Promise<void> | undefined;
-  bucket.before = (operation) => {
-    count.requests += 1;
-    if (operation === 'list') count.listings += 1;
-    return (round ??= (async () => {
-      for (let turn = 0; turn < 1_000; turn++) await new Promise(setImmediate);
-      count.rounds += 1;
-      round = undefined;
-    })());
-  };
-  return count;
 }
 
 const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uploadId);
