@@ -1,6 +1,6 @@
 import { MAX_EVENTS_BYTES, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 
-const READS_AT_ONCE = 16;
+const MAX_READS_AT_ONCE = 256;
 
 /** A batch of events that is being collected, and the actions to run once the receiver has confirmed these events. */
 export class BatchDraft {
@@ -13,7 +13,12 @@ export class BatchDraft {
   constructor(private readonly limit: number) {}
 
   get room(): number {
-    return this.bytes >= MAX_EVENTS_BYTES ? 0 : this.limit - this.events.length;
+    return this.roomBytes === 0 ? 0 : this.limit - this.events.length;
+  }
+
+  /** How many more bytes of index lines the batch may take. */
+  get roomBytes(): number {
+    return Math.max(0, MAX_EVENTS_BYTES - this.bytes);
   }
 
   /**
@@ -22,7 +27,7 @@ export class BatchDraft {
    * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
   add(event: OutboxEvent, bytes: number): boolean {
-    const fits = this.room > 0 && (this.events.length === 0 || this.bytes + bytes <= MAX_EVENTS_BYTES);
+    const fits = this.room > 0 && (this.events.length === 0 || bytes <= this.roomBytes);
     if (!fits) return false;
     this.events.push(event);
     this.bytes += bytes;
@@ -53,18 +58,27 @@ export interface EventSource {
   fill(batch: BatchDraft): Promise<boolean>;
 }
 
+/** About how many events an object has, and how many bytes. */
+interface Estimate {
+  readonly events: number;
+  readonly bytes: number;
+}
+
 /**
- * The next objects of a queue whose events probably fit into a batch together: 1 to 16, if there are any.
+ * The next objects of a queue whose events probably fit into a batch together: 1 to 256, if there are any. An upload
+ * with a file has a segment of its own. So the number of reads at once, divided by the latency of the store, limits
+ * the rate at which the events of such uploads are delivered.
  *
- * @param room how many more events the batch may take.
- * @param eventsIn returns about how many events an object has.
+ * Memory is bounded by the room for bytes in the batch, or by the first object.
  */
-export function nextToRead<Listed>(queue: readonly Listed[], from: number, room: number, eventsIn: (listed: Listed) => number): Listed[] {
+export function nextToRead<Listed>(queue: readonly Listed[], from: number, { room, roomBytes }: BatchDraft, estimate: (listed: Listed) => Estimate): Listed[] {
   const objects: Listed[] = [];
-  let events = 0;
-  for (const object of queue.slice(from, from + READS_AT_ONCE)) {
-    events += Math.max(1, Math.floor(eventsIn(object)));
-    if (objects.length > 0 && events > room) break;
+  const sum = { events: 0, bytes: 0 };
+  for (const object of queue.slice(from, from + MAX_READS_AT_ONCE)) {
+    const { events, bytes } = estimate(object);
+    sum.events += Math.max(1, Math.floor(events));
+    sum.bytes += bytes;
+    if (objects.length > 0 && (sum.events > room || sum.bytes > roomBytes)) break;
     objects.push(object);
   }
   return objects;

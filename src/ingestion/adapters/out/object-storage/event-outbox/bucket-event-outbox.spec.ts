@@ -1,4 +1,6 @@
+import { AsyncResource } from 'node:async_hooks';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { countRequests } from '../../../../../../test/support/counted-requests.js';
 import { HOUR_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { BucketView } from '../../../../../testing/bucket.view.js';
@@ -8,6 +10,7 @@ import type { EventOutbox, OutboxEvent } from '../../../../application/ports/eve
 import { indexLine } from '../../../../domain/layout.js';
 import type { StoredContent } from '../../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { beginCall } from '../begin-call.js';
 import { StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { claimKey } from '../keys.js';
@@ -427,7 +430,7 @@ describe('many objects', () => {
     const on = bucket.another();
     const reads = countAtOnce(on, 'read');
     expect(await deliver(outboxOn(on))).toEqual(ids.map((id) => `${id}-removed`));
-    expect(reads.most).toBe(16);
+    expect(reads.most).toBe(40);
   });
 
   it('with announcements, and their segments, are read some at once', async () => {
@@ -464,6 +467,67 @@ describe('many objects', () => {
     expect(segments.all).toBe(1);
     expect((await outbox.next(15))?.events).toHaveLength(15);
     expect(segments.most).toBe(1);
+  });
+
+  /** Stores uploads as those with files are: each has a segment of its own. Returns their ids. */
+  async function storeEachAlone(count: number, additionalData: string | null = null): Promise<string[]> {
+    const ids: string[] = [];
+    for (let at = 0; at < count; at++) {
+      pass(1);
+      const upload = await anUploadDraft().with({ receivedAt: new Date(), additionalData }).build().conclude(null);
+      await bucket.create(segmentOf(upload), linesOf([upload]));
+      ids.push(upload.uploadId);
+    }
+    return ids;
+  }
+
+  it('with one event each need few requests one after the other', async () => {
+    const on = bucket.another();
+    const outbox = outboxOn(on);
+    await outbox.open();
+    const ids = await storeEachAlone(1_000);
+    pass(MINUTE_MS);
+    const first = await outbox.next(500);
+    const count = countRequests(on);
+    await first?.confirm();
+    const second = await outbox.next(500);
+    expect([first, second].flatMap((batch) => batch?.events.map(idOf))).toEqual(ids);
+    // The cursor is written, and the segments are read in two rounds. Listings are rare, and due by the time that has
+    // really passed.
+    expect(count.requests - count.listings).toBe(501);
+    expect(count.rounds - count.listings).toBeLessThanOrEqual(3);
+  });
+
+  it('with one event each are read as a job, so that a call of an upload soon begins', async () => {
+    const on = bucket.another();
+    const outbox = outboxOn(on);
+    await outbox.open();
+    await storeEachAlone(200);
+    pass(MINUTE_MS);
+    const count = { asked: 0, begun: 0, before: Infinity };
+    const beginOther = AsyncResource.bind(async () => {
+      await beginCall();
+      count.before = count.begun;
+    });
+    on.before = async (operation) => {
+      if (operation !== 'open') return;
+      count.asked += 1;
+      if (count.asked === 200) void beginOther();
+      await beginCall();
+      count.begun += 1;
+    };
+    expect((await outbox.next(500))?.events).toHaveLength(200);
+    expect(count.before).toBeLessThan(20);
+  });
+
+  it('with one long line each are read only as far as the batch has room for their bytes', async () => {
+    await begin().then((outbox) => outbox.close());
+    const ids = await storeEachAlone(12, 'x'.repeat(60_000));
+    const on = bucket.another();
+    const reads = countAtOnce(on, 'open');
+    expect(await deliver(outboxOn(on))).toEqual(ids);
+    expect(reads.most).toBe(4);
+    expect(reads.all).toBeLessThanOrEqual(15);
   });
 
   /** Counts the object names that a process gets from listings of the bucket. */

@@ -6,6 +6,7 @@ import { Wakeup } from '../../../../../common/wakeup.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import { asJob } from '../begin-call.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { CURSOR, EVENTS, LATE_SEGMENTS, REMOVED_UPLOADS } from '../keys.js';
 import { BatchDraft, type EventSource } from './batch.js';
@@ -116,7 +117,7 @@ export class BucketEventOutbox extends EventOutbox {
     if (!delivery) return undefined;
     for (let mustList = false; ; ) {
       const hasListed = !this.isUnconfirmed && (await this.refresh(delivery, mustList));
-      const batch = await delivery.collect(limit);
+      const batch = await asJob(() => delivery.collect(limit));
       if (batch.events.length > 0) {
         this.isUnconfirmed = true;
         return { events: batch.events, confirm: () => this.confirm(delivery, batch) };

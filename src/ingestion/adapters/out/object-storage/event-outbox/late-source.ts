@@ -1,5 +1,6 @@
 import { encodeIndexLine } from '../../../../domain/layout.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
+import { MAX_EVENTS_BYTES } from '../../../../application/ports/event-outbox.port.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { LATE_SEGMENTS } from '../keys.js';
 import { readAhead } from '../read-ahead.js';
@@ -12,6 +13,12 @@ import { ANNOUNCEMENT_AGE_MS, type LateSegment, parseLateSegment } from './late-
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import { ANNOUNCED_WITHIN_MS } from './segment-scan.js';
 import type { Reading, UnconfirmedLineReader } from './unconfirmed-line-reader.js';
+
+/**
+ * The size of a segment isn't known from its announcement, and may be that of many long lines. With this estimate, at
+ * most 16 announced segments are read at once.
+ */
+const ASSUMED_BYTES = MAX_EVENTS_BYTES / 16;
 
 interface Announcement extends LateSegment {
   readonly key: string;
@@ -73,7 +80,7 @@ export class LateSource implements EventSource {
     const { waiting } = this;
     for (let at = 0; at < waiting.length; ) {
       if (batch.room === 0) return false;
-      const announcements = nextToRead(waiting, at, batch.room, ({ upload_ids: ids }) => ids.length);
+      const announcements = nextToRead(waiting, at, batch, ({ upload_ids: ids }) => ({ events: ids.length, bytes: ASSUMED_BYTES }));
       const readings = await Promise.all(announcements.map(({ segment }) => this.reader.read(segment, Infinity, batch.room)));
       for (const [index, announcement] of announcements.entries()) {
         const reading = readings[index];

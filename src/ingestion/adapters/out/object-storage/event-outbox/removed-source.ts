@@ -35,7 +35,7 @@ export class RemovedSource implements EventSource {
     const { waiting } = this;
     for (let at = 0; at < waiting.length; ) {
       if (batch.room === 0) return false;
-      const objects = nextToRead(waiting, at, batch.room, ({ size }) => size / LISTED_BYTES);
+      const objects = nextToRead(waiting, at, batch, ({ size }) => ({ events: size / LISTED_BYTES, bytes: size }));
       const lists = await Promise.all(objects.map(({ key }) => this.eventsOf(key)));
       for (const [index, { key }] of objects.entries()) if (!this.add(batch, key, lists[index] ?? [])) return false;
       at += objects.length;

@@ -113,7 +113,7 @@ export class SegmentScan implements EventSource {
     const queue = this.queue.filter(({ key }) => !this.isAnnounced(key));
     for (let at = 0; at < queue.length; ) {
       if (batch.room === 0) return false;
-      const segments = nextToRead(queue, at, batch.room, ({ size }) => size / LINE_BYTES);
+      const segments = nextToRead(queue, at, batch, ({ size }) => ({ events: size / LINE_BYTES, bytes: size }));
       const readings = await Promise.all(segments.map(({ key, size }) => this.reader.read(key, size, batch.room)));
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
