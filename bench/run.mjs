@@ -11,7 +11,7 @@ const BENCHES = {
   'object-storage': 'the same with uploads in an S3 with a latency of 10 ms; needs versitygw, or Go to install it [--rounds=5] [--seconds=4] [--only=<rows>]',
   replicas: 'uploads through nginx to 1, 2 and 4 replicas on a bucket, with their requests to the bucket and processor time, and to a store 20 and 50 ms away; needs nginx, and versitygw or Go [--rounds=5] [--seconds=4] [--only=<rows>]',
   finding: 'finding, fetching and removing uploads in a store of 1,000 days, one with 1,000,000 uploads; needs nginx and curl [--only=<parts>] [--uploads=<n>] [--days=<n>] [--requests=300]',
-  telling: 'delivering events to a webhook: a backlog, and uploads with and without delivery [--only=<parts>]',
+  telling: 'delivering events to a webhook: a backlog, and uploads with and without delivery, and files in a bucket; needs versitygw or Go [--only=<parts>]',
   identity: 'roles and users in Keycloak through the service compared with direct calls; needs Java, and Maven to install Keycloak [--rounds=5] [--seconds=4] [--only=<rows>] [--connections=8] [--replicas=1]',
   auth0: 'roles and users with more requests than an Auth0 tenant allows, on a stand-in; takes three minutes',
 };

@@ -6,11 +6,12 @@ import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fillStore } from './finding/filled-store.mjs';
+import { DistantStore, LATENCY_MS } from './object-storage/distant-store.mjs';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { Services, withServices } from './support/service.mjs';
 import { printConditions } from './support/contests.mjs';
-import { json, jsonWithPauses } from './uploads/loads.mjs';
+import { files4KiB, json, jsonWithPauses } from './uploads/loads.mjs';
 import { median } from './support/table.mjs';
 
 const MIB = 1024 * 1024;
@@ -20,6 +21,8 @@ const SECONDS = 4;
 /** The pause of a connection between uploads. All connections together then send about 1,000 uploads a second. */
 const PAUSE_MS = 30;
 const CATCHING_UP_MS = 3_000;
+/** How long files are uploaded to a bucket while the receiver refuses their events. */
+const FILES_SECONDS = 30;
 const DAY_UPLOADS = 1_000_000;
 const DAY_SECONDS = 24 * 60 * 60;
 const BOOTS = 5;
@@ -161,6 +164,46 @@ async function measureDay(services) {
   ];
 }
 
+/**
+ * Measures the rate at which the events of files in a bucket are delivered: first those of a backlog, then compares the
+ * rate of uploads beside such a delivery with their rate while the receiver refuses. One process delivers and stores.
+ */
+async function measureBucket(services) {
+  const progress = new Progress();
+  const store = await DistantStore.start();
+  services.atEnd(() => store.stop());
+  const load = files4KiB(CONNECTIONS);
+  const turn = async (work) => {
+    const receiver = await startReceiver(services, 'refusing');
+    const service = await services.start({ FILE_STORAGE: 's3', ...store.variables, EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET });
+    progress.show('uploading files while the receiver refuses');
+    const { figures } = await load(service, FILES_SECONDS, signal);
+    receiver.accept();
+    let began = performance.now();
+    for (; receiver.taken === 0; await delay(10)) began = performance.now();
+    const result = await work(service, receiver, began);
+    await service.end('SIGTERM');
+    return { alone: figures.rate, ...result };
+  };
+  const backlog = await turn(async (_, receiver, began) => {
+    progress.show('delivering the events of files');
+    let last = { at: performance.now(), taken: receiver.taken };
+    // The backlog is delivered when the receiver has taken nothing for a second.
+    for (; performance.now() - last.at < 1_000; await delay(10)) if (receiver.taken !== last.taken) last = { at: performance.now(), taken: receiver.taken };
+    return { rate: (last.taken * 1000) / (last.at - began) };
+  });
+  const beside = await turn(async (service) => {
+    progress.show('uploading files while events are delivered');
+    return { rate: (await load(service, SECONDS, signal)).figures.rate };
+  });
+  progress.clear();
+  const ratio = beside.rate / beside.alone;
+  return [
+    { title: `events of files in a bucket ${LATENCY_MS} ms away`, figure: `${Math.round(backlog.rate)}/s, ${(backlog.rate / backlog.alone).toFixed(1)} times as fast as they came`, goal: '>= 5 times', ok: backlog.rate >= 5 * backlog.alone },
+    { title: 'uploads of files beside', figure: `${Math.round(beside.rate)}/s, otherwise ${Math.round(beside.alone)}/s: ${ratio.toFixed(2)}`, goal: '', ok: true },
+  ];
+}
+
 /** Makes all events of a store wait, as if they had never been delivered. */
 async function addEvents(data) {
   const segments = (await readdir(join(data, 'uploads'), { recursive: true })).filter((name) => name.endsWith('.ndjson'));
@@ -168,7 +211,7 @@ async function addEvents(data) {
   for (const name of segments) await symlink(JSON.stringify({ lines: `uploads/${name}`, offset: 0 }), join(data, 'events', basename(name, '.ndjson')));
 }
 
-const PARTS = { backlog: measureBacklog, uploads: measureUploads, day: measureDay };
+const PARTS = { backlog: measureBacklog, uploads: measureUploads, day: measureDay, bucket: measureBucket };
 
 /** Measures how the service delivers events to a webhook, which runs on this machine. */
 export default async function telling(parameters) {
