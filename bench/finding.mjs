@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { measureSlowReaders, measureUploadsBesideLookups } from './finding/beside.mjs';
+import { measureSlowReaders, measureSlowReadersOfBucket, measureUploadsBesideLookups } from './finding/beside.mjs';
 import { measureContent } from './finding/content.mjs';
 import { measureLookups } from './finding/lookups.mjs';
 import { measureRemoval, measureRemovalInBucket } from './finding/removal.mjs';
@@ -11,6 +11,7 @@ const PARTS = {
   content: measureContent,
   beside: measureUploadsBesideLookups,
   readers: measureSlowReaders,
+  'bucket-readers': measureSlowReadersOfBucket,
   removal: measureRemoval,
   'bucket-removal': measureRemovalInBucket,
 };

@@ -5,12 +5,15 @@ import { fileURLToPath } from 'node:url';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { Progress } from '../support/progress.mjs';
 import { json } from '../uploads/loads.mjs';
+import { startBucket } from './bucket-store.mjs';
 import { uploadFile } from './content.mjs';
 import { fillStore } from './filled-store.mjs';
 import { median } from '../support/table.mjs';
 
 const MIB = 1024 * 1024;
 const ROUNDS = 6;
+/** Two, because a thousand readers of a bucket take long to begin. */
+const ROUNDS_IN_BUCKET = 2;
 const SECONDS = 4;
 const CONNECTIONS = 32;
 const READERS = 1_000;
@@ -58,6 +61,21 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
 /** Compares small uploads while 1,000 clients read a file slowly with small uploads alone, in turns. */
 export async function measureSlowReaders(services) {
   const service = await services.start();
+  const { ratio, text, memory } = await compareBesideReaders(services, service, ROUNDS);
+  return [
+    { title: `small uploads beside ${READERS} slow readers`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 },
+    { title: 'memory meanwhile, at its peak', ...memory },
+  ];
+}
+
+/** Measures the memory of 1,000 clients that read a file of a bucket slowly. */
+export async function measureSlowReadersOfBucket(services) {
+  const service = await services.start(await startBucket(services));
+  const { text, memory } = await compareBesideReaders(services, service, ROUNDS_IN_BUCKET);
+  return [{ title: `memory beside ${READERS} slow readers of a bucket, at its peak`, ...memory, figure: `${memory.figure}; uploads ${text}` }];
+}
+
+async function compareBesideReaders(services, service, rounds) {
   const token = await service.token();
   const { id } = await uploadFile(services, service, 64);
   await json(CONNECTIONS)(service, SECONDS, new AbortController().signal);
@@ -77,12 +95,9 @@ export async function measureSlowReaders(services) {
     await delay(500);
     return result;
   };
-  const { ratio, text } = await compareRates(service, 'beside slow readers', whileReading, (work) => withPeak(peaks.alone, work));
+  const rates = await compareRates(service, 'beside slow readers', whileReading, (work) => withPeak(peaks.alone, work), rounds);
   const [reading, alone] = [median(peaks.reading), median(peaks.alone)].map((bytes) => Math.round(bytes / MIB));
-  return [
-    { title: `small uploads beside ${READERS} slow readers`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 },
-    { title: 'memory meanwhile, at its peak', figure: `${reading} MiB, otherwise ${alone} MiB`, goal: '< 100 MiB more', ok: reading - alone < 100 },
-  ];
+  return { ...rates, memory: { figure: `${reading} MiB, otherwise ${alone} MiB`, goal: '< 100 MiB more', ok: reading - alone < 100 } };
 }
 
 function slowReader({ port }, id, token) {
@@ -104,7 +119,7 @@ function slowReader({ port }, id, token) {
  * Compares upload rates. `otherwise` and `during` run the given work, and may keep other clients busy meanwhile. They
  * take turns in going first, because what runs later is often faster.
  */
-async function compareRates(service, title, during, otherwise = (work) => work()) {
+async function compareRates(service, title, during, otherwise = (work) => work(), rounds = ROUNDS) {
   const progress = new Progress();
   const load = json(CONNECTIONS);
   const rates = { otherwise: [], beside: [] };
@@ -114,8 +129,8 @@ async function compareRates(service, title, during, otherwise = (work) => work()
     if (Object.keys(others).length > 0) throw new Error(`Uploads failed: ${JSON.stringify(others)}`);
     return figures.rate;
   };
-  for (let round = 1; round <= ROUNDS; round++) {
-    progress.show(`uploads ${title}: round ${round} of ${ROUNDS}`);
+  for (let round = 1; round <= rounds; round++) {
+    progress.show(`uploads ${title}: round ${round} of ${rounds}`);
     const turns = [async () => rates.otherwise.push(await otherwise(rate)), async () => rates.beside.push(await during(rate))];
     for (const turn of round % 2 === 0 ? turns.reverse() : turns) await turn();
   }

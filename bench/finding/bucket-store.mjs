@@ -9,20 +9,34 @@ const BUCKET = 'load-data';
 const COMPACTED_AFTER_MS = DAY_MS / 24;
 
 /**
+ * Starts an S3 server with an empty bucket. Ends it with the services.
+ *
+ * @returns {Promise<Record<string, string>>} the variables of a service that stores its uploads in the bucket.
+ */
+export const startBucket = async (services) => variablesFor(await startServer(services));
+
+/**
  * Starts an S3 server with a bucket that has the index lines of `fillStore`, as compaction leaves them. Ends it with
  * the services.
  *
  * @returns {Promise<Record<string, string>>} the variables of a service that stores its uploads in the bucket.
  */
 export async function fillBucket(services, shape) {
-  const server = await startVersitygw();
-  services.atEnd(() => server.stop());
-  await server.createBucket(BUCKET);
+  const server = await startServer(services);
   const directory = join(services.directory, 'lines');
   await fillStore(directory, shape);
   await server.replaceObjects(BUCKET, segmentsIn(directory));
-  return { FILE_STORAGE: 's3', ...server.environment(BUCKET) };
+  return variablesFor(server);
 }
+
+async function startServer(services) {
+  const server = await startVersitygw();
+  services.atEnd(() => server.stop());
+  await server.createBucket(BUCKET);
+  return server;
+}
+
+const variablesFor = (server) => ({ FILE_STORAGE: 's3', ...server.environment(BUCKET) });
 
 function* segmentsIn(directory) {
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
