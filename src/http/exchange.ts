@@ -85,7 +85,7 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 
 /** Notes, for the log, the customer whose uploads a request is about. The id must be valid. */
 export function noteCustomer(request: IncomingMessage, customerId: string | undefined): void {
-  const exchange = exchangeOf(request);
+  const exchange = (request as InExchange)[EXCHANGE];
   if (exchange && customerId !== undefined) exchange.customerId = customerId;
 }
 
@@ -220,7 +220,7 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
   response.statusCode = status;
   response.setHeader('Content-Type', 'application/json; charset=utf-8');
   response.setHeader('Content-Length', body.length);
-  const exchange = exchangeOf(request);
+  const exchange = (request as InExchange)[EXCHANGE];
   if (request.complete || exchange?.isRead || !hasBody(request)) {
     response.end(body);
     return;
