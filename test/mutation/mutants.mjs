@@ -26,17 +26,18 @@ const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
  *
  * @param {string} path the path of the file.
  * @param {string} text the file's text.
- * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string }[]} `from`
- *   and `to` are the positions in the text between which `replacement` takes the place of `original`.
+ * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string, site?: Site }[]}
+ *   `from` and `to` are the positions in the text between which `replacement` takes the place of `original`. `site` is
+ *   missing if the code runs when its file is imported, and not again in each test.
  */
 export function mutantsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const mutants = [];
-  const add = (node, replacement) => {
+  const add = (node, replacement, evaluated = node) => {
     const from = node.getStart(source);
     const to = node.getEnd();
     const line = source.getLineAndCharacterOfPosition(from).line + 1;
-    mutants.push({ path, line, from, to, original: text.slice(from, to), replacement });
+    mutants.push({ path, line, from, to, original: text.slice(from, to), replacement, site: siteOf(evaluated, source) });
   };
   const visit = (node) => {
     // Types, decorators and imports aren't changed, because they either don't run, or run only once at the start.
@@ -52,14 +53,15 @@ export function mutantsOf(path, text) {
     if (ts.isPrefixUnaryExpression(node) && node.operator === SyntaxKind.ExclamationToken) add(node, node.operand.getText(source));
     if (ts.isNumericLiteral(node)) add(node, `(${node.getText(source)} + 1)`);
     if (ts.isStringLiteral(node) && node.text !== '' && !isName(node)) add(node, "''");
-    if (ts.isPropertyAccessExpression(node) && METHODS.has(node.name.text) && ts.isCallExpression(node.parent)) add(node.name, METHODS.get(node.name.text));
+    if (ts.isPropertyAccessExpression(node) && METHODS.has(node.name.text) && ts.isCallExpression(node.parent)) add(node.name, METHODS.get(node.name.text), node.parent);
     if (ts.isExpressionStatement(node) && isEffect(node.expression)) add(node, ';');
     ts.forEachChild(node, visit);
   };
-  const changeOperator = ({ operatorToken, left, right }) => {
+  const changeOperator = (expression) => {
+    const { operatorToken, left, right } = expression;
     const replacement = OPERATORS.get(operatorToken.kind);
     const isText = [left, right].some((side) => ts.isStringLiteralLike(side) || ts.isTemplateExpression(side));
-    if (replacement && !(isText && operatorToken.kind === SyntaxKind.PlusToken)) add(operatorToken, replacement);
+    if (replacement && !(isText && operatorToken.kind === SyntaxKind.PlusToken)) add(operatorToken, replacement, expression);
   };
   const isEffect = (expression) => {
     const inner = ts.isAwaitExpression(expression) || ts.isVoidExpression(expression) ? expression.expression : expression;
@@ -75,4 +77,35 @@ function isName(node) {
   if (ts.isPropertyAssignment(parent) && parent.name === node) return true;
   if (ts.isExportDeclaration(parent) || ts.isLiteralTypeNode(parent)) return true;
   return (ts.isNewExpression(parent) || ts.isCallExpression(parent)) && /\s/.test(node.text);
+}
+
+const isStatic = (node) => node.modifiers?.some(({ kind }) => kind === SyntaxKind.StaticKeyword) ?? false;
+const runsLater = (node) => ts.isFunctionLike(node) || (ts.isPropertyDeclaration(node) && !isStatic(node));
+const isLink = (node) => ts.isCallExpression(node) || ts.isPropertyAccessExpression(node) || ts.isElementAccessExpression(node);
+
+/**
+ * Finds the expression or statement that runs a changed node.
+ *
+ * @typedef {{ from: number, to: number, isStatement: boolean }} Site
+ * @returns {Site | undefined} undefined if it runs when its file is imported.
+ */
+function siteOf(node, source) {
+  let site = node;
+  // A link of a chain such as `a?.b().c` isn't an expression of its own.
+  while (isLink(site.parent) && site.parent.expression === site) site = site.parent;
+  const isKey = site.parent.name === site || site.parent.propertyName === site;
+  if (isKey || !ts.findAncestor(site, runsLater)) return undefined;
+  return { from: site.getStart(source), to: site.getEnd(), isStatement: ts.isExpressionStatement(site) };
+}
+
+/** Returns the text of a source so that the code of each mutant adds the mutant's number to `reachedMutants`. */
+export function withProbes(text, mutants) {
+  const insertions = mutants.filter(({ site }) => site).flatMap(({ number, site: { from, to, isStatement } }) => {
+    const probe = `globalThis.reachedMutants?.add(${number})`;
+    const [opening, closing] = isStatement ? [`{ ${probe}; `, ' }'] : [`(${probe}, `, ')'];
+    // At one position, sites end before others begin, and the inner of two sites ends first and begins last.
+    return [{ at: from, inserted: opening, rank: to - from }, { at: to, inserted: closing, rank: 2 * text.length - (to - from) }];
+  });
+  insertions.sort((one, other) => other.at - one.at || one.rank - other.rank);
+  return insertions.reduce((changed, { at, inserted }) => changed.slice(0, at) + inserted + changed.slice(at), text);
 }
