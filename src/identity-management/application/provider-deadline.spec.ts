@@ -114,6 +114,14 @@ describe('a list within a deadline', () => {
     expect(await pages.next()).toEqual({ done: true, value: undefined });
   });
 
+  it("does not return the provider's list when it has been read to its end", async () => {
+    const onReturn = vi.fn();
+    const next = vi.fn().mockResolvedValueOnce({ done: false, value: [1] }).mockResolvedValueOnce({ done: true, value: undefined });
+    const list = () => ({ [Symbol.asyncIterator]: () => ({ next, return: onReturn }) }) as unknown as AsyncIterable<readonly number[]>;
+    expect(await all(PATIENT.pages(list, asIs))).toEqual([1]);
+    expect(onReturn).not.toHaveBeenCalled();
+  });
+
   it('does not call the provider before the first page is requested', async () => {
     const provider = await filled(1, 2);
     provider.lastSignal = undefined;
@@ -128,6 +136,17 @@ describe('a list within a deadline', () => {
     provider.hang();
     await expect(all(SHORT.pages((_, options) => provider.listRoles(options), asIs))).rejects.toThrow(ProviderUnavailable);
     expect(provider.lastSignal?.aborted).toBe(true);
+  });
+
+  it('gives up on a provider that hangs after one time limit, although ending its list hangs too', async () => {
+    vi.useFakeTimers();
+    const provider = await filled(1, 2);
+    provider.hang();
+    const gaveUp = vi.fn();
+    const reading = all(SHORT.pages((_, options) => provider.listRoles(options), asIs)).catch(gaveUp);
+    await vi.advanceTimersByTimeAsync(20);
+    expect(gaveUp).toHaveBeenCalledWith(expect.any(ProviderUnavailable));
+    await reading;
   });
 
   it('gives up on a provider that hangs at a later page, and ends its list once it responds', async () => {

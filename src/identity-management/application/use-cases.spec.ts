@@ -81,16 +81,16 @@ describe('the use cases of identity management', () => {
     await expect(assignRole.execute({ userId: 'memory|x', roleId })).rejects.toThrow(UserNotFound);
   });
 
-  it.each<[string, () => Promise<unknown>]>([
-    ['a blank role name', () => createRole.execute({ name: ' ', permissions: ['a:b'] })],
-    ['a role without permissions', () => createRole.execute({ name: 'a', permissions: [] })],
-    ['a malformed permission', () => createRole.execute({ name: 'a', permissions: ['a:b', 'ab'] })],
-    ['a blank e-mail', () => createUser.execute({ email: '', roleIds: [] })],
-    ['a blank name', () => createUser.execute({ email: 'a@example.com', name: '', roleIds: [] })],
-    ['a name of 256 characters', () => updateUser.execute({ userId: 'memory|x', newName: 'x'.repeat(256) })],
-    ['a name with a control character', () => updateUser.execute({ userId: 'memory|x', newName: 'a\u0000b' })],
-  ])('refuse %s before the provider is called', async (_, call) => {
-    await expect(call()).rejects.toThrow(InvalidIdentityValue);
+  it.each<[string, string, () => Promise<unknown>]>([
+    ['a blank role name', 'role name', () => createRole.execute({ name: ' ', permissions: ['a:b'] })],
+    ['a role without permissions', 'permissions', () => createRole.execute({ name: 'a', permissions: [] })],
+    ['a malformed permission', 'permissions', () => createRole.execute({ name: 'a', permissions: ['a:b', 'ab'] })],
+    ['a blank e-mail', 'email', () => createUser.execute({ email: '', roleIds: [] })],
+    ['a blank name', 'name', () => createUser.execute({ email: 'a@example.com', name: '', roleIds: [] })],
+    ['a name of 256 characters', 'name', () => updateUser.execute({ userId: 'memory|x', newName: 'x'.repeat(256) })],
+    ['a name with a control character', 'name', () => updateUser.execute({ userId: 'memory|x', newName: 'a\u0000b' })],
+  ])('refuse %s before the provider is called, and name the value: %s', async (_, value, call) => {
+    await expect(call()).rejects.toThrow(new InvalidIdentityValue(value));
     expect(identityProvider.lastSignal).toBeUndefined();
   });
 
