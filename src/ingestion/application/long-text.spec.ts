@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { MIB } from '../../common/sizes.js';
 import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
-import { encodeIndexLine, indexLine } from '../domain/layout.js';
+import { encodeDescriptions, encodeIndexLine, indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 import { decodeIndexLine, membersOf } from './line-decoding.js';
 import { requestDigest } from './request-digest.js';
@@ -83,6 +83,7 @@ describe('work on a long text', () => {
   const others = [serialized, reversed].map((rewritten) => Buffer.from(rewritten(indexLine(long)))) as [Buffer, Buffer];
   it.each<[string, () => unknown]>([
     ['encodeIndexLine', () => encodeIndexLine(long)],
+    ['encodeDescriptions', () => encodeDescriptions([anUpload(''), long])],
     ['decodeIndexLine', () => decodeIndexLine(line)],
     ['decodeIndexLine of a line with blanks', () => decodeIndexLine(others[0])],
     ['decodeIndexLine of a line with another order', () => decodeIndexLine(others[1])],

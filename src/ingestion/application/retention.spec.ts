@@ -37,13 +37,13 @@ describe('retention', () => {
     expect(keptDays()).toEqual(['2025-12-31', '2026-01-01']);
     await vi.advanceTimersByTimeAsync(1);
     expect(keptDays()).toEqual(['2026-01-01']);
-    await store('2025-12-30');
+    for (const day of ['2025-12-29', '2025-12-30']) await store(day);
     await vi.advanceTimersByTimeAsync(HOUR_MS);
     expect(keptDays()).toEqual(['2026-01-01']);
     await vi.advanceTimersByTimeAsync(11 * HOUR_MS);
     expect(keptDays()).toEqual([]);
-    const removed = (day: string) => expect.stringContaining(`Removed 1 upload of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
-    expect(log.entries.map(({ text }) => text)).toEqual([removed('2026-01-01'), removed('2026-01-01'), removed('2026-01-02')]);
+    const removed = (uploads: string, day: string) => expect.stringContaining(`Removed ${uploads} of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
+    expect(log.entries.map(({ text }) => text)).toEqual([removed('1 upload', '2026-01-01'), removed('2 uploads', '2026-01-01'), removed('1 upload', '2026-01-02')]);
   });
 
   it('keeps uploads of the first day within the period, by the time at which they were received', async () => {
