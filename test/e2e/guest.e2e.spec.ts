@@ -291,17 +291,20 @@ describe("the service's modules as guests", () => {
     expect(await answerOf(fetch(`${url}/team`))).toMatchObject({ status: 401, body: nestError(401, 'Unauthorized', 'nobody') });
   });
 
-  it('wait with 100 Continue until the body is wanted, and leave it to Node on other routes', async () => {
+  it.each([
+    ['wait with 100 Continue until the body is wanted', '100-continue', 'HTTP/1.1 100 Continue'],
+    ['ignore an unknown expectation', 'wonders', 'HTTP/1.1 417 Expectation Failed'],
+  ])('%s, and leave it to Node on other routes', async (_, expectation, theirs) => {
     const { port } = await start({ what: 'defaults' });
-    const ask = async (path: string, type: string) => {
+    const ask = async (path: string) => {
       const socket = await open(port);
-      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: ${type}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n`);
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: ${expectation}\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n`);
       const [first] = (await once(socket, 'data')) as [Buffer];
       socket.destroy();
       return first.toString().split('\r\n')[0];
     };
-    expect(await ask(UPLOAD, 'application/json')).toBe('HTTP/1.1 400 Bad Request');
-    expect(await ask('/team/echo', 'application/json')).toBe('HTTP/1.1 100 Continue');
+    expect(await ask(UPLOAD)).toBe('HTTP/1.1 400 Bad Request');
+    expect(await ask('/team/echo')).toBe(theirs);
   });
 
   const READ_BODY = "A middleware of the application has read the body of a request to load-data-service, so the request fails. Exclude the service's routes from that middleware (docs/beside-your-own-controllers.md#body-parsers).";

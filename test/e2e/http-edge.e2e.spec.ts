@@ -638,6 +638,22 @@ describe('early answers', () => {
     await closed;
     expect(sent).toBeLessThan(200_000_000);
   });
+
+  it('end the connection of a client that sends no more of a body that its answer did not depend on', async () => {
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    const hasEnded = vi.fn();
+    socket.once('end', hasEnded);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      socket.write(`${head('GET /health/live HTTP/1.1', 'Content-Length: 10')}begin`);
+      expect((await answer).status).toBe(200);
+      while (hasEnded.mock.calls.length === 0) await vi.advanceTimersByTimeAsync(1_000);
+    } finally {
+      vi.useRealTimers();
+      socket.destroy();
+    }
+  });
 });
 
 describe('the service and interrupted uploads:', () => {

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { constants, deflateRawSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { FREE_BYTES, type HeldMemory, type MemoryUse, processMemory } from '../../src/common/memory-budget.js';
+import { answerMemory, FREE_BYTES, type HeldMemory, type MemoryUse, processMemory } from '../../src/common/memory-budget.js';
 import { form, FORM_TYPE } from '../support/form.js';
 import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
@@ -57,6 +57,17 @@ describe('an upload waits for memory of the process while others have it all, an
     expect((await expectWait(service, upload, hasAsked, releaseAll)).status).toBe(200);
     expect(processMemory.usedFor(use)).toBe(0);
   });
+});
+
+it('an upload with a long text is answered only when there is memory for it', async () => {
+  const stored = await fetch(service.url + UPLOAD, { method: 'POST', body: JSON.stringify({ additional_data: TEXT }), headers: { 'Content-Type': JSON_TYPE } });
+  const others = answerMemory.hold('answer');
+  await others.take(answerMemory.bytes + 1);
+  const take = vi.spyOn(answerMemory, 'take');
+  const found = fetch(`${service.url}/uploads/${stored.headers.get('x-upload-id') ?? ''}`, { headers: { Authorization: `Bearer ${await service.adminToken()}` } });
+  const answer = await expectWait(service, found, () => take.mock.calls.length > 0, () => { others.release(); });
+  expect(await answer.json()).toMatchObject({ additional_data: TEXT });
+  await vi.waitFor(() => { expect(answerMemory.usedFor('answer')).toBe(0); });
 });
 
 /** Gzip without its end, with a file name of 66,000 bytes in its header (RFC 1952, section 2.3), which decodes to nothing. */
