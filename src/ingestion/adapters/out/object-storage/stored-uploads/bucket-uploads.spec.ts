@@ -400,17 +400,18 @@ describe('uploads that waited for the store at the same time', () => {
   });
 });
 
-describe('the list of one customer', () => {
+describe('compacted days', () => {
   afterEach(() => vi.useRealTimers());
 
-  /** Stores past days, each in one segment as compaction makes it. Returns the uploads of the customer, newest first. */
-  async function storeDays(bucket: InMemoryBucket, days: number, perDay: number, customers: number): Promise<Upload[]> {
+  /** Stores past days, each in one segment as compaction makes it. Returns the uploads of a customer, newest first. */
+  async function storeDays(bucket: InMemoryBucket, days: number, perDay: number, customers: number, firstDay = 0): Promise<Upload[]> {
     vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 50 * HOUR_MS });
     const ofCustomer: Upload[] = [];
-    for (let day = 0; day < days; day++) {
+    for (let day = firstDay; day < firstDay + days; day++) {
       const midnight = MIDNIGHT - day * 24 * HOUR_MS;
       const uploads = Array.from({ length: perDay }, (_, index) => uploadAt(midnight + Math.floor((index * 24 * HOUR_MS) / perDay), { customerId: `customer-${index % customers}` }));
-      ofCustomer.push(...uploads.filter(({ customerId }) => customerId === 'customer-1').reverse());
+      const [first] = customers > 1 ? uploads.slice(1) : uploads;
+      ofCustomer.push(...uploads.filter(({ customerId }) => customerId === first?.customerId).reverse());
       const directory = DIRECTORY.replace(DATE, new Date(midnight).toISOString().slice(0, 10));
       await bucket.create(`${directory}${uuidAt(new Date(midnight + 25 * HOUR_MS))}.ndjson`, linesOf(uploads));
     }
@@ -418,9 +419,9 @@ describe('the list of one customer', () => {
   }
 
   it.each([
-    [10, 3],
-    [100, 4],
-  ])('takes few requests one after the other if the customer is one of 1,000 (limit %i: %i)', async (limit, rounds) => {
+    [10, 4],
+    [100, 5],
+  ])('are listed with few requests one after the other for one customer of 1,000 (limit %i: %i)', async (limit, rounds) => {
     const bucket = new PagedBucket();
     const uploads = await storeDays(bucket, 1, 120_000, 1_000);
     const count = countRequests(bucket);
@@ -433,13 +434,29 @@ describe('the list of one customer', () => {
   it.each([
     ['with one upload a day', 'customer-1', 5, 220],
     ['without uploads', 'customer-of-nothing', 12, 2_100],
-  ])('takes few requests one after the other if there are 1,000 days (a customer %s)', async (_, customerId, rounds, requests) => {
+  ])('are listed with few requests one after the other, however many they are (for a customer %s)', async (_, customerId, rounds, requests) => {
     const bucket = new PagedBucket();
     const uploads = (await storeDays(bucket, 1_000, 5, 5)).filter((upload) => upload.customerId === customerId);
     const count = countRequests(bucket);
     expect(idsOf((await new BucketUploads(bucket).list({ customerId }, 100)).uploads)).toEqual(idsOf(uploads.slice(0, 100)));
     expect(count.rounds).toBeLessThanOrEqual(rounds);
     expect(count.requests).toBeLessThanOrEqual(requests);
+  });
+
+  it.each([
+    [100, 40],
+    [1_000, 45],
+  ])('are listed with few requests for all customers (limit %i: %i)', async (limit, requests) => {
+    const bucket = new PagedBucket();
+    for (let index = 0; index < 5; index++) await own(bucket, uploadAt(MIDNIGHT + 49 * HOUR_MS + index));
+    const large = await storeDays(bucket, 1, 20_000, 1, -1);
+    await storeDays(bucket, 300, 100, 1);
+    const inLarge = large.slice(7_000, 7_001).map(({ uploadId, receivedAt }) => ({ uploadId, receivedAt }));
+    for (const after of [undefined, ...inLarge]) {
+      const count = countRequests(bucket);
+      expect((await new BucketUploads(bucket).list({}, limit, after)).uploads).toHaveLength(limit);
+      expect(count.requests).toBeLessThanOrEqual(requests);
+    }
   });
 });
 

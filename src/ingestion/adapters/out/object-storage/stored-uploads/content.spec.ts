@@ -150,3 +150,22 @@ it('fails if the store is down after the pause, and leaves no connection', async
   await expect(downloads[0]?.next()).rejects.toMatchObject({ kind: 'storage-failure' });
   expect(bucket.connections).toBe(KEPT);
 });
+
+it('rejects a file that is longer than its line says, whatever the pieces are', async () => {
+  for (const size of [bytes.length - 1, bytes.length / 2]) {
+    const download = (await openFile(bucket, PATH, undefined, size))?.[Symbol.asyncIterator]();
+    await expect(rest(download)).rejects.toThrow('A file could not be read.');
+  }
+});
+
+it('closes the connection that a download opens again while it is ended', async () => {
+  await pausing(KEPT + 50);
+  vi.advanceTimersByTime(PAUSE_MS);
+  const gate = deferred();
+  bucket.before = (operation) => (operation === 'open' ? gate.promise : undefined);
+  const waiting = downloads[0]?.next();
+  await downloads[0]?.return?.();
+  gate.resolve();
+  expect((await waiting)?.done).toBe(true);
+  expect(bucket.connections).toBe(KEPT);
+});

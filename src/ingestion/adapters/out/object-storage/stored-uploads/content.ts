@@ -34,6 +34,7 @@ class FileBytes implements AsyncIterableIterator<Uint8Array, undefined> {
   /** The end of a piece whose beginning was handed out. */
   private rest: Uint8Array | undefined;
   private isPaused = true;
+  private isEnded = false;
   private brokeAt = -1;
 
   /** @param position the first byte that wasn't handed out yet. */
@@ -53,9 +54,14 @@ class FileBytes implements AsyncIterableIterator<Uint8Array, undefined> {
     const opened = await this.bucket.open(this.path, range);
     if (!opened) return false;
     this.pieces = opened[Symbol.asyncIterator]();
+    if (this.isEnded) {
+      await this.pieces.return?.();
+      this.pieces = undefined;
+      return true;
+    }
     connections += 1;
     this.pauseTimer = setInterval(() => {
-      if (connections > MAX_IDLE_CONNECTIONS && this.isPaused && this.position <= this.last) this.disconnect().catch(() => undefined);
+      if (connections > MAX_IDLE_CONNECTIONS && this.isPaused) this.disconnect().catch(() => undefined);
     }, MAX_PAUSE_MS).unref();
     return true;
   }
@@ -79,6 +85,7 @@ class FileBytes implements AsyncIterableIterator<Uint8Array, undefined> {
   }
 
   async return(): Promise<{ done: true; value: undefined }> {
+    this.isEnded = true;
     this.position = this.last + 1;
     await this.disconnect();
     return { done: true, value: undefined };
@@ -95,7 +102,11 @@ class FileBytes implements AsyncIterableIterator<Uint8Array, undefined> {
           if (position <= last) throw new Error('The file is shorter than its line says.');
           return undefined;
         }
-        if (position + piece.value.length > last + 1) throw new Error('The file is longer than its line says.');
+        if (position + piece.value.length > last + 1) {
+          // Isn't read again: a request for the rest would end where the line says.
+          this.brokeAt = position;
+          throw new Error('The file is longer than its line says.');
+        }
         return piece.value;
       } catch (error) {
         if (this.brokeAt === position || position > last) throw error;

@@ -185,8 +185,8 @@ export class DaySources {
     const latest = endOf(day) - 1;
     if (origin === 'target' && size > WHOLE_BYTES) {
       const { limit, filter: { customerId } } = this.query;
-      const wanted = customerId === undefined ? undefined : new CustomerLines(day.kind, customerId);
-      return [new SortedSource(this.bucket, segment, { latest, until: this.until, disorderMs: isSlow ? 0 : 2 * NAME_TOLERANCE_MS, limit, wanted })];
+      const customer = customerId === undefined ? undefined : new CustomerLines(day.kind, customerId);
+      return [new SortedSource(this.bucket, segment, { latest, until: this.until, disorderMs: isSlow ? 0 : 2 * NAME_TOLERANCE_MS, limit, customer })];
     }
     const read = async (onLine: OnLine): Promise<Source[]> => {
       try {

@@ -128,7 +128,7 @@ export async function* wholeLines(bucket: Bucket, key: string, range?: ByteRange
   let isWithinLine = range !== undefined && range.first > 0;
   let offset = first;
   let rest: Uint8Array[] = [];
-  let held = 0;
+  let restBytes = 0;
   for await (const piece of await opened(bucket, key, range && { first, last: range.last })) {
     let bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
     if (isWithinLine) {
@@ -144,12 +144,12 @@ export async function* wholeLines(bucket: Bucket, key: string, range?: ByteRange
       yield { bytes: lines, offset };
       offset += lines.length;
       rest = [];
-      held = 0;
+      restBytes = 0;
     }
     // The rest of the piece is copied, because the next piece may use the same memory.
     if (whole < bytes.length) rest.push(Buffer.from(bytes.subarray(whole)));
-    held += bytes.length - whole;
-    if (held > longest) throw new LineTooLongError();
+    restBytes += bytes.length - whole;
+    if (restBytes > longest) throw new LineTooLongError();
   }
 }
 

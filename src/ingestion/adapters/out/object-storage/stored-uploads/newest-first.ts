@@ -46,8 +46,7 @@ export interface PageQuery {
 export async function readPage(sources: readonly Source[], { filter, limit, after }: PageQuery, memory: PageMemory): Promise<UploadPage> {
   const page = new Page(filter, limit, after);
   let rest = sources.filter((source) => page.mayHave(source));
-  let reads = 0;
-  let segmentsRead = 0;
+  const read: ReadCounts = { segments: 0, listings: 0 };
   let bytes = 0;
   for (;;) {
     rest.sort((one, other) => other.latest - one.latest);
@@ -56,34 +55,35 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     // The newest unread source may have an upload that was received at `latest`, so only later uploads are settled.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
-    if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
-    const now = nextReads(rest, page, segmentsRead);
+    if ((read.segments + read.listings >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
+    const now = nextReads(rest, page, read);
     const begun = new Set(now);
     rest = rest.filter((source) => !begun.has(source));
     await memory.hold(page.bytes + now.reduce((sum, { size = 0, held = size }) => sum + held, 0));
     const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
     await memory.hold(page.bytes);
     rest.push(...left.flat().filter((source) => page.mayHave(source)));
-    reads += now.length;
-    segmentsRead += now.filter(isSegment).length;
+    for (const source of now) read[isSegment(source) ? 'segments' : 'listings'] += 1;
     bytes += now.reduce((sum, { size = 0 }) => sum + size, 0);
   }
 }
 
 /**
- * The sources to read next: as many as the page probably needs, if each has as many of its uploads as those before. So the
- * days of years aren't listed one by one for a customer with few uploads, or without any.
+ * The sources to read next: as many as the page probably needs, if each has about as many matching uploads as the segments
+ * read so far. So the days of years aren't listed one by one for a customer with few uploads, or without any. In a list
+ * of all customers, one busy day may follow a quiet one, so at most four times as many days are listed as before.
  */
-function nextReads(sources: readonly Source[], page: Page, segmentsRead: number): Source[] {
+function nextReads(sources: readonly Source[], page: Page, { segments, listings: listed }: ReadCounts): Source[] {
   const [newest] = sources;
-  const wanted = segmentsRead > 0 ? Math.ceil((page.room * segmentsRead) / Math.max(1, page.length)) : page.room;
-  const needed = page.expectedEnd(sources, wanted);
+  const expected = segments > 0 ? Math.ceil((page.room * segments) / Math.max(1, page.seen)) : page.room;
+  const mostListings = segments > 0 && page.isOfCustomer ? expected : Math.max(2, Math.min(expected, 4 * listed));
+  const needed = page.expectedEnd(sources, expected);
   let bytes = 0;
   let listings = 0;
   const end = sources.findIndex(({ size, latest }, index) => {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
-    const isEarlyListing = size === undefined && latest !== newest?.latest && (index >= wanted || listings > (segmentsRead > 0 ? wanted : 2));
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (index >= expected || listings > mostListings);
     const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
     return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
@@ -94,6 +94,11 @@ function nextReads(sources: readonly Source[], page: Page, segmentsRead: number)
   return [...now, ...ahead.slice(0, 2)];
 }
 
+interface ReadCounts {
+  segments: number;
+  listings: number;
+}
+
 const isSegment = ({ size }: Source): boolean => size !== undefined;
 
 interface Entry {
@@ -102,6 +107,8 @@ interface Entry {
 }
 
 class Page {
+  /** How many uploads were read, of the customer if the list is of one. Some are too new for the page. */
+  seen = 0;
   private entries: Entry[] = [];
   private isCut = false;
 
@@ -111,22 +118,23 @@ class Page {
     private readonly after: UploadPosition | undefined,
   ) {}
 
-  get length(): number {
-    return this.entries.length;
+  /** How many uploads the page can still take. */
+  get room(): number {
+    return this.isFull ? 0 : this.limit - this.entries.length;
   }
 
-  get room(): number {
-    return this.limit - this.length;
+  get isOfCustomer(): boolean {
+    return this.filter.customerId !== undefined;
   }
 
   get bytes(): number {
     return this.entries.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** @param wanted how many of the sources the page probably needs. */
-  expectedEnd(sources: readonly Source[], wanted: number): number {
+  /** @param expected how many of the sources the page probably needs. */
+  expectedEnd(sources: readonly Source[], expected: number): number {
     const last = this.isFull ? this.entries.at(-1)?.upload.receivedAt.getTime() : undefined;
-    return last ?? (sources[Math.min(wanted, sources.length) - 1]?.latest ?? 0) - NAME_TOLERANCE_MS;
+    return last ?? (sources[Math.min(expected, sources.length) - 1]?.latest ?? 0) - NAME_TOLERANCE_MS;
   }
 
   mayHave({ latest }: Source): boolean {
@@ -134,6 +142,7 @@ class Page {
   }
 
   add(upload: Upload, bytes: number): void {
+    if (!this.isOfCustomer || upload.customerId === this.filter.customerId) this.seen += 1;
     if (!isSelected(upload, this.filter) || (this.after && comparePositions(upload, this.after) >= 0)) return;
     const last = this.entries.at(-1);
     if (this.isCut && last && comparePositions(upload, last.upload) < 0) return;

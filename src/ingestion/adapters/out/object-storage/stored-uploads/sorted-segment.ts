@@ -9,8 +9,6 @@ import { linesIn, LineTooLongError, readPart, wholeLines } from './line-reading.
 export const WHOLE_BYTES = MIB;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
-/** For the list of one customer. 4 MiB have some ten uploads of each of 1,000 customers. */
-const FIRST_BLOCK_BYTES_OF_CUSTOMER = 4 * MIB;
 const MAX_BLOCK_BYTES = 32 * MIB;
 /** How much longer than expected the next block is, so that one is usually enough. */
 const BLOCK_MARGIN = 1.25;
@@ -46,48 +44,51 @@ interface Sorting {
   readonly disorderMs: number;
   /** How many uploads the list should have. */
   readonly limit: number;
-  /** The lines to read; undefined if the list is of all customers. */
-  readonly wanted: CustomerLines | undefined;
+  /** The lines of the customer whose uploads are listed; undefined if the list is of all customers. */
+  readonly customer: CustomerLines | undefined;
+  /** Whether the block may have a line of more than WHOLE_BYTES. */
+  readonly hasLongLine?: boolean;
 }
 
 /**
  * A long segment whose lines are roughly in the order in which their uploads were received. The segment is read in
- * blocks, the last block first. For the list of one customer, each next block probably has enough uploads: the uploads of
- * that customer in the block before tell how long it must be.
+ * blocks, the last block first. For the list of one customer, the next block is so long that it probably has enough
+ * uploads, going by the number of that customer's uploads in the block before.
  *
  * A removal of uploads may shorten the segment meanwhile. A block may then repeat lines, but no unread line is missed.
  */
 export class SortedSource implements Source {
   readonly latest: number;
+  readonly size: number;
 
   constructor(
     private readonly bucket: Bucket,
     private readonly segment: ListedObject,
     private readonly sorting: Sorting,
     private readonly end?: number,
-    readonly size = sorting.wanted ? FIRST_BLOCK_BYTES_OF_CUSTOMER : FIRST_BLOCK_BYTES,
+    size = FIRST_BLOCK_BYTES,
   ) {
     this.latest = sorting.latest;
+    this.size = Math.min(size, end ?? segment.size);
   }
 
-  /** Lines of longer blocks are read one after the other, and none of more than WHOLE_BYTES. */
+  /** Of a longer block, the lines are read one after the other, unless one of them is longer than WHOLE_BYTES. */
   get held(): number {
-    return this.sorting.wanted ? Math.min(this.size, 2 * WHOLE_BYTES) : this.size;
+    return this.longestLine < Infinity ? 2 * WHOLE_BYTES : this.size;
   }
 
   async read(onLine: OnLine): Promise<readonly Source[]> {
-    const { wanted, disorderMs, limit } = this.sorting;
+    const { customer, disorderMs, limit } = this.sorting;
     const end = this.end ?? (await this.seek());
     const block = { first: Math.max(0, end - this.size), last: end - 1 };
-    const longest = wanted && this.size > WHOLE_BYTES ? WHOLE_BYTES : Infinity;
     let first: Upload | undefined;
     let begin: number | undefined;
     let read = 0;
     try {
-      for await (const { bytes, offset } of wholeLines(this.bucket, this.segment.key, block, longest)) {
+      for await (const { bytes, offset } of wholeLines(this.bucket, this.segment.key, block, this.longestLine)) {
         begin ??= offset;
-        // The first line is always read, because it tells how old the lines before it are.
-        const isSkipped = (at: number): boolean => first !== undefined && wanted?.leavesOut(bytes, at) === true;
+        // The first line is always read, because the lines before it are about as old, or older.
+        const isSkipped = (at: number): boolean => first !== undefined && customer?.leavesOut(bytes, at) === true;
         for await (const line of linesIn(bytes, offset, isSkipped)) {
           first ??= line.upload;
           read += 1;
@@ -96,15 +97,20 @@ export class SortedSource implements Source {
       }
     } catch (error) {
       if (!(error instanceof LineTooLongError)) throw error;
-      return [this.below(end, WHOLE_BYTES, { wanted: undefined })];
+      return [this.below(end, WHOLE_BYTES, { hasLongLine: true })];
     }
     // No line begins in the block: a line is longer, or a removal has shortened the segment. The next block is longer.
     if (begin === undefined) return end <= this.size ? [] : [this.below(end, this.size * 4)];
     if (begin === 0) return [];
     const latest = first ? Math.min(this.latest, first.receivedAt.getTime() + disorderMs) : this.latest;
-    const enough = wanted ? (BLOCK_MARGIN * this.size * limit) / Math.max(1, read) : 0;
-    const size = Math.min(wanted ? MAX_BLOCK_BYTES : WHOLE_BYTES, Math.max(this.size * 2, Math.ceil(enough)));
-    return [this.below(begin, size, { latest })];
+    const enough = customer ? Math.ceil((BLOCK_MARGIN * this.size * limit) / Math.max(1, read)) : 0;
+    const size = Math.min(customer ? MAX_BLOCK_BYTES : WHOLE_BYTES, Math.max(this.size * 2, enough));
+    return [this.below(begin, size, { latest, hasLongLine: false })];
+  }
+
+  private get longestLine(): number {
+    const { customer, hasLongLine = false } = this.sorting;
+    return customer && !hasLongLine && this.size > WHOLE_BYTES ? WHOLE_BYTES : Infinity;
   }
 
   /** An offset from which on all uploads were received too late for the list. */
