@@ -122,16 +122,12 @@ export const PERSONAL = Symbol('personal');
  */
 export class LogEntry {
   declare readonly msg: string;
-  /** Private, so that a copy of the entry that another logger makes doesn't have it. */
-  readonly #personal: PersonalData | undefined;
+  declare readonly [PERSONAL]: PersonalData | undefined;
 
   constructor(members: { readonly msg: string; readonly [member: string]: unknown }, personal?: PersonalData) {
     Object.assign(this, members);
-    this.#personal = personal;
-  }
-
-  get [PERSONAL](): PersonalData | undefined {
-    return this.#personal;
+    // Personal data isn't enumerable, so it isn't in a copy of the entry that another logger makes.
+    Object.defineProperty(this, PERSONAL, { value: personal });
   }
 
   [inspect.custom](): string {
