@@ -17,7 +17,8 @@ export class SegmentGoneError extends Error {
 
 /** A line is longer than its reader wants to hold in memory. */
 export class LineTooLongError extends Error {
-  constructor() {
+  /** @param begin the offset of the line in its segment, in bytes. */
+  constructor(readonly begin: number) {
     super('A line is too long to be read in one piece.');
     this.name = new.target.name;
   }
@@ -149,7 +150,7 @@ export async function* wholeLines(bucket: Bucket, key: string, range?: ByteRange
     // The rest of the piece is copied, because the next piece may use the same memory.
     if (whole < bytes.length) rest.push(Buffer.from(bytes.subarray(whole)));
     restBytes += bytes.length - whole;
-    if (restBytes > longest) throw new LineTooLongError();
+    if (restBytes > longest) throw new LineTooLongError(offset);
   }
 }
 

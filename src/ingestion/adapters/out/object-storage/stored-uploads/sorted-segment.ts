@@ -46,8 +46,8 @@ interface Sorting {
   readonly limit: number;
   /** The lines of the customer whose uploads are listed; undefined if the list is of all customers. */
   readonly customer: CustomerLines | undefined;
-  /** Whether the block may have a line of more than WHOLE_BYTES. */
-  readonly hasLongLine?: boolean;
+  /** The offset of a line of more than WHOLE_BYTES that isn't read yet, if one was found. Until then, blocks are short. */
+  readonly longLineAt?: number;
 }
 
 /**
@@ -72,13 +72,13 @@ export class SortedSource implements Source {
     this.size = Math.min(size, end ?? segment.size);
   }
 
-  /** Of a longer block, the lines are read one after the other, unless one of them is longer than WHOLE_BYTES. */
+  /** The lines of a long block are read one after the other, and none of them is longer than WHOLE_BYTES. */
   get held(): number {
     return this.longestLine < Infinity ? 2 * WHOLE_BYTES : this.size;
   }
 
   async read(onLine: OnLine): Promise<readonly Source[]> {
-    const { customer, disorderMs, limit } = this.sorting;
+    const { customer, disorderMs, limit, longLineAt = Infinity } = this.sorting;
     const end = this.end ?? (await this.seek());
     const block = { first: Math.max(0, end - this.size), last: end - 1 };
     let first: Upload | undefined;
@@ -97,20 +97,20 @@ export class SortedSource implements Source {
       }
     } catch (error) {
       if (!(error instanceof LineTooLongError)) throw error;
-      return [this.below(end, WHOLE_BYTES, { hasLongLine: true })];
+      return [this.below(end, WHOLE_BYTES, { longLineAt: error.begin })];
     }
     // No line begins in the block: a line is longer, or a removal has shortened the segment. The next block is longer.
     if (begin === undefined) return end <= this.size ? [] : [this.below(end, this.size * 4)];
     if (begin === 0) return [];
     const latest = first ? Math.min(this.latest, first.receivedAt.getTime() + disorderMs) : this.latest;
-    const enough = customer ? Math.ceil((BLOCK_MARGIN * this.size * limit) / Math.max(1, read)) : 0;
-    const size = Math.min(customer ? MAX_BLOCK_BYTES : WHOLE_BYTES, Math.max(this.size * 2, enough));
-    return [this.below(begin, size, { latest, hasLongLine: false })];
+    if (begin > longLineAt || !customer) return [this.below(begin, Math.min(WHOLE_BYTES, this.size * 2), { latest })];
+    const enough = Math.ceil((BLOCK_MARGIN * this.size * limit) / Math.max(1, read));
+    return [this.below(begin, Math.min(MAX_BLOCK_BYTES, Math.max(this.size * 2, enough)), { latest, longLineAt: Infinity })];
   }
 
   private get longestLine(): number {
-    const { customer, hasLongLine = false } = this.sorting;
-    return customer && !hasLongLine && this.size > WHOLE_BYTES ? WHOLE_BYTES : Infinity;
+    const { customer, longLineAt = Infinity } = this.sorting;
+    return customer && longLineAt === Infinity && this.size > WHOLE_BYTES ? WHOLE_BYTES : Infinity;
   }
 
   /** An offset from which on all uploads were received too late for the list. */
