@@ -259,6 +259,8 @@ describe.each([
     const answer = await fetch(`${service.url}/docs-json`);
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
     expect(shapeProblems(document, 'Document', document)).toEqual([]);
+    const names = Object.values(document.components).flatMap((named) => Object.keys(named));
+    expect(names.filter((name) => !/^[A-Za-z0-9._-]+$/.test(name))).toEqual([]);
     const ids = OPERATIONS.map((operation) => operationOf(document, operation).operationId);
     expect(ids).toEqual([
       ...['uploadHistorical', 'uploadNowcast', 'listUploads', 'findUpload', 'downloadUpload', 'deleteUpload', 'deleteUploads'],
