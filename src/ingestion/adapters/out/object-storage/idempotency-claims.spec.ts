@@ -175,3 +175,13 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(await view.lines()).toHaveLength(1);
   });
 });
+
+it('the claim of an upload that failed is taken over by the next one without a warning', async () => {
+  const warnings: string[] = [];
+  const storage = new ObjectStorageFileStorage({ bucket: new InMemoryBucket(), logger: { warn: (message) => warnings.push(message) } });
+  const draft = anUploadDraft().with(KEYED).file('the bytes');
+  await expect(storage.store({ ...draft.build(), conclude: () => Promise.reject(new Error('digest mismatch')) })).rejects.toThrow();
+  expect(await storage.store(draft.build())).toMatchObject({ replayed: false });
+  expect(warnings).toEqual([]);
+  await storage.close();
+});

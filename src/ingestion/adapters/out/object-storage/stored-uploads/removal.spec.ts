@@ -216,6 +216,22 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     }
   });
 
+  it('gives up a plan of compaction whose target another process has prevented', async () => {
+    vi.setSystemTime(NOON + 50 * HOUR_MS);
+    const process = later(0);
+    let target = '';
+    process.before = (operation, key) => {
+      if (operation !== 'upload') return;
+      target = key;
+      throw new Error('The process crashes.');
+    };
+    await compactDay(process, 'historical', DATE).catch(() => undefined);
+    expect(await bucket.create(target, Buffer.alloc(0))).toBeDefined();
+    await remove(new BucketUploads(later(11 * 60_000)), all.filter(isWanted));
+    expect(await linesIn()).toEqual(kept);
+    await expectConsistent();
+  });
+
   it('replaces a damaged plan of compaction after ten minutes, with a warning', async () => {
     vi.setSystemTime(NOON + 50 * HOUR_MS);
     const plan = `compaction/kind=historical/date=${DATE}`;
