@@ -370,6 +370,7 @@ describe('idempotency keys on the local disk', () => {
       };
       await expectKept('0 days old');
       expect([...days].sort()).toEqual(['2025-06-09', '2025-06-10']);
+      expect(warnings).toEqual([expect.stringMatching(/2025-06-09\.db was missing\. .*: 1 keys\.$/), expect.stringMatching(/2025-06-10\.db was missing\. .*: 1 keys\.$/)]);
     });
 
     it('is rebuilt without parsing the lines that have no key', async () => {

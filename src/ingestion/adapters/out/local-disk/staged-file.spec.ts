@@ -102,6 +102,31 @@ describe('a staged file', () => {
     expect(blocksOf(5)).toBe(4);
   });
 
+  it('waits for the write before its first block when its source fails', async () => {
+    const file = await disk.create(at('file'));
+    const write = file.write.bind(file);
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    const positions: number[] = [];
+    file.write = async (chunks, position) => {
+      positions.push(position);
+      await released;
+      await write(chunks, position);
+    };
+    let hasSettled = false;
+    const writing = writeStagedFile(file, (async function* () {
+      yield BYTES.subarray(0, 100_000);
+      while (positions.length === 0) await nextIteration();
+      throw new Error('the client hung up');
+    })(), reserve).catch((error: unknown) => error).finally(() => (hasSettled = true));
+    await expect.poll(() => positions).toEqual([0]);
+    for (let turn = 0; turn < 10; turn++) await nextIteration();
+    expect(hasSettled).toBe(false);
+    release();
+    expect(await writing).toMatchObject({ message: 'the client hung up' });
+    await file.close();
+  });
+
   it('gives its blocks back after the failure of any of its writes and syncs, and after one of its source', async () => {
     const gated = new GatedDisk(disk);
     const attempt = async (bytes: AsyncIterable<Uint8Array>) => {
