@@ -3,7 +3,7 @@ import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { auth0ProviderContract, openAuth0Provider } from '../../../../../test/support/auth0-provider.js';
 import { inVirtualTime } from '../../../../../test/support/virtual-time.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
-import { ProviderError, ProviderMisconfigured, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
+import { ProviderError, ProviderMisconfigured, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
 
@@ -145,6 +145,15 @@ describe('Auth0IdentityProvider', () => {
     });
   });
 
+  it.each([
+    { statusCode: 404, message: 'Not found.', errorCode: 'inexistent_user' },
+    { statusCode: 404, message: 'The user does not exist.' },
+  ])('reports an unknown user when Auth0 answers an assignment with $message', async (body) => {
+    const [role, ada] = [await createRole('role'), await createUser('ada@example.com')];
+    tenant.fail('POST /api/v2/users/{id}/roles', { kind: 'answer', status: 404, body });
+    await expect(provider.assignRole(ada, role, options)).rejects.toThrow(UserNotFound);
+  });
+
   it('neither assigns nor lists the role of an organization', async () => {
     const role = { id: 'rol_0123456789abcdef', name: 'theirs', type: 'organization' };
     tenant.fail('GET /api/v2/roles', { kind: 'answer', status: 200, body: { start: 0, limit: 50, total: 1, roles: [role] } });
@@ -197,9 +206,9 @@ describe('Auth0IdentityProvider', () => {
       ['one role does not exist', (roles: string[]) => [NOBODY, ...roles.slice(0, 6)]],
       ['no role exists', () => Array.from({ length: 7 }, (_, index) => NOBODY.slice(0, -1) + String(index))],
       ['one role belongs to an organization', (roles: string[]) => [tenant.addOrganizationRole('theirs'), ...roles.slice(0, 6)]],
-    ])('creates no user when %s', async (_, roleIds) => {
+    ])('creates no user when %s, and reads the list of roles only to its last page', async (_, roleIds) => {
       await expect(create(roleIds(await newRoles(6)))).rejects.toThrow(RoleNotFound);
-      expect(tenant.count('POST /api/v2/users')).toBe(0);
+      expect({ users: tenant.count('POST /api/v2/users'), pages: tenant.count('GET /api/v2/roles') }).toEqual({ users: 0, pages: 1 });
     });
   });
 
