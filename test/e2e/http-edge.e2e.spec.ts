@@ -128,7 +128,7 @@ describe('the HTTP edge', () => {
     many.write(ids.map((id) => head(LIVE, `X-Request-Id: ${id}`)).join(''));
     other.write(head(LIVE));
     await otherAnswer;
-    await vi.waitFor(() => { expect(received.split('HTTP/1.1 200').length - 1).toBe(ids.length); });
+    await vi.waitFor(() => { expect(received.split('HTTP/1.1 200').length - 1).toBe(ids.length); }, { timeout: 10_000 });
     expect(answers.filter((id) => id !== 'other')).toEqual(ids);
     expect(answers.indexOf('other')).toBeLessThan(ids.length);
     many.destroy();
