@@ -547,6 +547,22 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toHaveLength(6);
   });
 
+  it('replays a journal that could not be settled before the next removal, and never again', async () => {
+    const disk = new GatedDisk();
+    await open({ disk, maxJournalBytes: 1 });
+    disk.failNext('file.sync', /\/files\//);
+    const [first, second] = [await storeUpload(storage, anUploadDraft().file('1').build()), await storeUpload(storage, anUploadDraft().file('2').build())];
+    for (let count = 0; count < 4; count++) await storage.store(anUploadDraft().file(`${count}`).build());
+    const segments = async () => (await view.files('uploads')).length;
+    await storage.storedUploads.remove(first.uploadId);
+    await storage.store(anUploadDraft().build());
+    const before = await segments();
+    await storage.storedUploads.remove(second.uploadId);
+    await storage.store(anUploadDraft().build());
+    expect(await segments()).toBe(before);
+    expect(warnings.filter((warning) => warning.includes('.journal'))).toHaveLength(1);
+  });
+
   it.each(['uploads/kind=historical', 'pending'])('removes uploads while %s/ is a volume of its own', async (part) => {
     const disk = new TwoVolumes();
     disk.covered = view.at(part);
