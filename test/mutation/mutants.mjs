@@ -26,9 +26,9 @@ const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
  *
  * @param {string} path the path of the file.
  * @param {string} text the file's text.
- * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string, site?: Site }[]}
- *   `from` and `to` are the positions in the text between which `replacement` takes the place of `original`. `site` is
- *   missing if the code runs when its file is imported, and not again in each test.
+ * @returns {{ path: string, line: number, code: string, changed: string, from: number, to: number, original: string, replacement: string, site?: Site }[]}
+ *   `code` is the text of the changed lines, and `changed` what becomes of it. `from` and `to` are the positions in the
+ *   file's text between which `replacement` takes the place of `original`. `site` is missing if the code runs when its file is imported, and not again in each test.
  */
 export function mutantsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
@@ -37,7 +37,10 @@ export function mutantsOf(path, text) {
     const from = node.getStart(source);
     const to = node.getEnd();
     const line = source.getLineAndCharacterOfPosition(from).line + 1;
-    mutants.push({ path, line, from, to, original: text.slice(from, to), replacement, site: siteOf(evaluated, source) });
+    const [begin, end] = [text.lastIndexOf('\n', from) + 1, text.indexOf('\n', to)];
+    const code = text.slice(begin, end).trim();
+    const changed = `${text.slice(begin, from)}${replacement}${text.slice(to, end)}`.trim();
+    mutants.push({ path, line, code, changed, from, to, original: text.slice(from, to), replacement, site: siteOf(evaluated, source) });
   };
   const visit = (node) => {
     // Types, decorators and imports aren't changed, because they either don't run, or run only once at the start.

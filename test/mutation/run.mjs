@@ -19,7 +19,7 @@ const CHUNK = 20;
 /** The tests of a mutant may take this many times as long as with the unchanged source, and 30 s more. */
 const PATIENCE = 3;
 const MOST_SHOWN_LENGTH = 100;
-/** Mutants that don't change the program's behaviour, each with the reason. */
+/** Mutants that change nothing that the service promises: the lines (`code`), what becomes of them, and the reason. */
 const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
 
 const { values } = parseArgs({
@@ -165,8 +165,7 @@ function planOf({ number, site, specs }, records) {
 
 const short = (text) => text.replace(/\s+/g, ' ').slice(0, MOST_SHOWN_LENGTH);
 const described = ({ path, line, original, replacement }) => `${path}:${line}  ${short(original)}  ->  ${short(replacement)}`;
-const isEquivalent = ({ path, original, replacement }) =>
-  EQUIVALENT.some((known) => known.path === path && known.original === original && known.replacement === replacement);
+const isEquivalent = (mutant) => EQUIVALENT.some((known) => ['path', 'code', 'changed'].every((member) => known[member] === mutant[member]));
 
 /** Returns the first test that notices a mutant. */
 async function killerOf(copy, mutant, { plan, ms }, patience) {
