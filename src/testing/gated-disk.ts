@@ -21,6 +21,7 @@ export class GatedDisk extends Disk {
   /** The space of all volumes; undefined: that of the disk. */
   space: DiskSpace | undefined;
   private readonly held = new Set<() => unknown>();
+  private isDead = false;
   private readonly inFlight = new Set<Promise<unknown>>();
   private readonly opened = new Set<{ readonly path: string }>();
 
@@ -55,6 +56,7 @@ export class GatedDisk extends Disk {
   /** Simulates SIGKILL of the process that uses the disk. */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
+    this.isDead = true;
     // After a real SIGKILL, the operating system may still finish operations in progress, so they are awaited.
     await Promise.allSettled(this.inFlight);
     await Promise.all([...this.held].map((letGo) => letGo()));
@@ -167,6 +169,8 @@ export class GatedDisk extends Disk {
   }
 
   override spaceAt(path: string): Promise<DiskSpace> {
+    // A store on a dead disk would measure the space for as long as the tests run.
+    if (this.isDead) return new Promise(() => undefined);
     return this.space ? Promise.resolve(this.space) : this.disk.spaceAt(path);
   }
 

@@ -46,7 +46,7 @@ export class SpaceReserve {
   async watch(): Promise<void> {
     await this.measure();
     // A failure isn't reported here: the health check measures, too, and rejects with the error.
-    this.timer = setInterval(() => { this.measure().catch(() => undefined); }, MEASURED_EVERY_MS).unref();
+    this.timer = setInterval(() => { if (!this.measuring) this.measure().catch(() => undefined); }, MEASURED_EVERY_MS).unref();
   }
 
   /**
