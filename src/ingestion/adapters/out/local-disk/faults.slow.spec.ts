@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, type UploadDraftBuilder, storeUpload } from '../../../../testing/upload-draft.builder.js';
@@ -72,6 +72,8 @@ describe('faults of the disk', () => {
   let disk: GatedDisk;
   let storage: LocalDiskFileStorage;
   let acknowledged: Upload[];
+  // The stores that a test leaves on dead disks must not stay in memory because of their intervals.
+  beforeEach(() => { vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }); });
   afterEach(() => vi.useRealTimers());
 
   const open = async (options: { disk?: GatedDisk; maxSegmentBytes?: number; maxJournalBytes?: number } = {}) => {
