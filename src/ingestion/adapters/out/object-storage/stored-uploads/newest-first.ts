@@ -76,7 +76,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 function nextReads(sources: readonly Source[], page: Page, { segments, listings: listed }: ReadCounts): Source[] {
   const [newest] = sources;
   const expected = segments > 0 ? Math.ceil((page.room * segments) / Math.max(1, page.seen)) : page.room;
-  const mostListings = segments > 0 && page.isOfCustomer ? expected : Math.max(2, Math.min(expected, 4 * listed));
+  const mostListings = segments === 0 ? 2 : page.isOfCustomer ? expected : Math.max(2, Math.min(expected, 4 * listed));
   const needed = page.expectedEnd(sources, expected);
   let bytes = 0;
   let listings = 0;
