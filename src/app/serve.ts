@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import type { Environment } from '../configuration/service.js';
+import { IngestionModule } from '../ingestion/ingestion.module.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { readyLine } from '../operations/ready-line.js';
 import { ServiceAddress } from '../operations/service-address.js';
@@ -23,7 +24,7 @@ export async function serve(app: NestExpressApplication): Promise<void> {
   dropOutputWithoutReader();
   const environment = app.get<Environment>(ENVIRONMENT);
   await app.init();
-  shutDownOnSignal(app, environment);
+  shutDownOnSignal(app, environment, () => app.get(IngestionModule, { strict: false }).finishDeliveries());
   await app.listen(environment.port, environment.host);
   await app.get(ServiceAddress).announced;
   while (!(await app.get(Readiness).isReady())) await delay(READINESS_INTERVAL_MS);

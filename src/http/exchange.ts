@@ -221,14 +221,39 @@ export function sendErrorJson(request: IncomingMessage, response: ServerResponse
     response.end(body);
     return;
   }
-  // The rest of the request is drained before the response ends, because Node may close the connection at that end.
-  response.write(body);
+  endAfterDrain(request, response, body);
+}
+
+/**
+ * Sends the last bytes of an answer while the client is still sending its request, and ends the response after `drain`:
+ * at that end, Node may close the connection.
+ */
+function endAfterDrain(request: IncomingMessage, response: ServerResponse, last?: Uint8Array): void {
+  if (last && request.method !== 'HEAD') response.write(last);
+  else response.flushHeaders();
+  const exchange = (request as InExchange)[EXCHANGE];
   if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {
     response.end(() => {
       if (!complete) request.socket.destroySoon();
     });
   });
+}
+
+/** Makes the response of a request whose handler reads no body end after `drain`, if the client is still sending then. */
+export function drainBeforeEnd(exchange: Exchange): void {
+  const { request, response } = exchange;
+  const end = response.end.bind(response) as (...last: unknown[]) => ServerResponse;
+  const endLater = (...last: unknown[]): ServerResponse => {
+    if (request.complete || exchange.isAnsweredEarly) return end(...last);
+    const [chunk, encoding] = last;
+    const done = last.find((each) => typeof each === 'function') as (() => void) | undefined;
+    if (done) response.once('finish', done);
+    const text = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? (encoding as BufferEncoding) : 'utf8') : undefined;
+    endAfterDrain(request, response, chunk instanceof Uint8Array ? chunk : text);
+    return response;
+  };
+  Object.assign(response, { end: endLater });
 }
 
 /**

@@ -8,7 +8,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, type Exchange, EXCHANGE_END, exchangeOf, latestExchange, LogEntry, requestIdOf, setAnswerHeaders, writeShortAnswersAtOnce } from './exchange.js';
+import { ADDS_ANSWER_HEADERS, beginExchange, breakIfUnread, drainBeforeEnd, type Exchange, EXCHANGE_END, exchangeOf, latestExchange, LogEntry, requestIdOf, setAnswerHeaders, writeShortAnswersAtOnce } from './exchange.js';
 import type { DirectRoute } from './route-table.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody, toServiceError } from './service-exception.filter.js';
@@ -68,6 +68,9 @@ export function dispatcher(express: RequestListener, routes: ReadonlyMap<string,
   };
 }
 
+/** The methods whose handlers read no body. It has no meaning (RFC 9110, section 9.3), but a client may send one. */
+const WITHOUT_BODY: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
+
 /** Returns a function that passes valid requests to the server's present handlers, one at a time per connection. */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -86,6 +89,7 @@ function receiver(server: Server): Receive {
   return (request, response, awaitsContinue = false) => {
     const exchange = beginExchange(request, response, awaitsContinue);
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
+    if (!awaitsContinue && WITHOUT_BODY.has(request.method) && hasBody(request)) drainBeforeEnd(exchange);
     if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
     // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;

@@ -1,4 +1,4 @@
-import { ConfigurableModuleBuilder, type DynamicModule, Logger, Module, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
+import { ConfigurableModuleBuilder, type DynamicModule, Logger, Module, type OnApplicationBootstrap, Optional, type Provider } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { PermissionGuard } from '../authentication/permission.guard.js';
@@ -74,8 +74,16 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
   exports: [FileStorage],
 })
 export class IngestionModule extends ConfigurableModuleClass implements OnApplicationBootstrap {
-  constructor(private readonly fileStorage: FileStorage) {
+  constructor(
+    private readonly fileStorage: FileStorage,
+    @Optional() private readonly relay?: EventRelay,
+  ) {
     super();
+  }
+
+  /** Begins no further delivery of events. Resolves when the one in progress, if any, has ended. */
+  async finishDeliveries(): Promise<void> {
+    await this.relay?.finish();
   }
 
   onApplicationBootstrap(): void {

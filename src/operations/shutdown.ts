@@ -27,8 +27,10 @@ export interface ShutdownTimes {
 
 /**
  * Makes SIGTERM and SIGINT stop the service gracefully, and then exit with 0. Must be called before the server listens.
+ *
+ * @param finishWork ends work that isn't a request. Called when no more requests are accepted; has as much time as they.
  */
-export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
+export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes, finishWork: () => Promise<void>): void {
   const server = app.getHttpServer();
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -41,7 +43,7 @@ export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownT
     stopping = true;
     app.get(Readiness).stop();
     logger.log({ msg: 'stopping', signal });
-    void finish(app, sockets, times)
+    void finish(app, sockets, times, finishWork)
       .catch((error: unknown) => {
         logger.error({ msg: 'An error occurred while stopping', err: error });
       })
@@ -50,12 +52,12 @@ export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownT
   for (const signal of SIGNALS) process.off(signal, exit).on(signal, stop);
 }
 
-async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shutdownDelayMs, shutdownTimeoutMs }: ShutdownTimes): Promise<void> {
+async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shutdownDelayMs, shutdownTimeoutMs }: ShutdownTimes, finishWork: () => Promise<void>): Promise<void> {
   const server = app.getHttpServer();
   if (server.listening) {
     await delay(shutdownDelayMs);
     await stopListening(server);
-    await Promise.race([endConnections(server, sockets), delay(shutdownTimeoutMs)]);
+    await Promise.race([Promise.all([endConnections(server, sockets), finishWork()]), delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
   const isLate = await Promise.race([app.close().then(() => false), delay(CLOSE_TIMEOUT_MS, true)]);

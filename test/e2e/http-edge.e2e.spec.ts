@@ -576,6 +576,26 @@ describe('early answers', () => {
     socket.destroy();
   });
 
+  it.each(
+    ['GET /health/live', 'HEAD /health/live', 'GET /metrics', 'GET /docs-json', 'GET /docs/swagger-ui.css', 'GET /idpManagementBackend/roles'].flatMap((request) => [[request, 'keep-alive'], [request, 'close']] as const),
+  )('let a client that sends 20 MB with %s (Connection: %s) finish sending and read the answer', async (request, connection) => {
+    const size = 20_000_000;
+    const socket = await open(service.port);
+    const answer = once(socket, 'data');
+    socket.write(head(`${request} HTTP/1.1`, `Authorization: Bearer ${await service.adminToken()}`, `Content-Length: ${String(size)}`, `Connection: ${connection}`));
+    const chunk = Buffer.alloc(1_000_000);
+    for (let sent = 0; sent < size; sent += chunk.length) {
+      if (!socket.write(chunk)) await once(socket, 'drain');
+    }
+    expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 /);
+    if (connection === 'keep-alive') {
+      const next = once(socket, 'data');
+      socket.write(head('GET /nothing HTTP/1.1'));
+      expect(String(await next)).toContain('HTTP/1.1 404 ');
+    }
+    socket.destroy();
+  });
+
   it.each([
     ['too long headers', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
     ['a malformed header', `GET / HTTP/1.1\r\n${HOST}no colon\r\n\r\n`, 400, 'Bad request.'],
@@ -621,6 +641,7 @@ describe('early answers', () => {
 
   it.each([
     ['whose request was answered early', refused('Transfer-Encoding: chunked')],
+    ['whose request needs no body', head(LIVE, 'Transfer-Encoding: chunked')],
     ['whose request is malformed', 'GRAB / HTTP/1.1\r\n\r\n'],
   ])('end the connection of a client %s, and that never stops sending', async (_name, request) => {
     const socket = await open(impatient.port);

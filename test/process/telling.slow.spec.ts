@@ -51,6 +51,12 @@ async function expectOrderOfLines(): Promise<void> {
   }
 }
 
+async function uploadTo({ origin }: ServiceProcess): Promise<string> {
+  const response = await fetch(`${origin}/ingestNowcastLoadData/upload_nowcast?customer_id=c&filename=f&manufacturer=m`, { method: 'POST' });
+  expect(response.status).toBe(200);
+  return response.headers.get('X-Upload-Id') ?? '';
+}
+
 describe('delivery to a webhook', () => {
   it('delivers every acknowledged upload in spite of three kill -9, and again only what was in flight', async () => {
     const kills = 3;
@@ -77,5 +83,20 @@ describe('delivery to a webhook', () => {
     const events = await receiver.eventsUntil(({ length }) => length >= acknowledged.length);
     expect(events.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
     await expectOrderOfLines();
+  });
+
+  it('waits for a receiver that takes three seconds when it stops, and delivers nothing twice', async () => {
+    const asked = new Promise<void>((resolve) => {
+      receiver.listener = (request, response) => {
+        resolve();
+        setTimeout(() => { receiver.take(request, response, 200); }, 3_000);
+      };
+    });
+    const first = await start();
+    const uploads = [await uploadTo(first)];
+    await asked;
+    expect(await first.program.end('SIGTERM')).toMatchObject({ code: 0 });
+    uploads.push(await uploadTo(await start()));
+    expect((await receiver.eventsUntil(({ length }) => length >= 2)).map(({ id }) => id)).toEqual(uploads);
   });
 });

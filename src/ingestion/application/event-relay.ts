@@ -81,9 +81,15 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     await Promise.race([opened, delay(OPENING_MS, undefined, { signal: this.stopping.signal, ref: false })]).catch(() => undefined);
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
-    const ended = (): Promise<void> => Promise.race([this.running, delay(ENDING_MS, undefined, { ref: false })]);
+  /** Begins no further delivery. Resolves when the one in progress has ended, after up to 15 s for a webhook. */
+  async finish(): Promise<void> {
     this.stopping.abort();
+    await this.running;
+  }
+
+  /** Like `finish`, but breaks off a delivery that takes longer than ENDING_MS (0.7 s). */
+  async beforeApplicationShutdown(): Promise<void> {
+    const ended = (): Promise<void> => Promise.race([this.finish(), delay(ENDING_MS, undefined, { ref: false })]);
     await ended();
     this.cutting.abort();
     await ended();
