@@ -61,8 +61,8 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
   EMBEDDED_ADMIN_SECRET: {
     read: ({ embeddedAdminSecret }) => embeddedAdminSecret,
     unset: undefined,
-    good: [['s3cr3t!:%s3cr3t!', 's3cr3t!:%s3cr3t!'], ['~'.repeat(500), '~'.repeat(500)]],
-    wrong: ['a', 'fifteen-letters', 'a secret of words', 'pässwort-pässwort'],
+    good: [['s3cr3t!:%s3cr3t!', 's3cr3t!:%s3cr3t!'], ['~'.repeat(500), '~'.repeat(500)], ['the-new-secret-1 the-old-secret-1', 'the-new-secret-1 the-old-secret-1']],
+    wrong: ['a', 'fifteen-letters', 'a secret of words', 'the-new-secret-1 too-short', 'pässwort-pässwort'],
   },
   INGESTION_AUTH: {
     read: ({ ingestionAuthorization }) => ingestionAuthorization,
@@ -453,7 +453,7 @@ describe('loadEnvironment', () => {
 
   it('rejects an invalid value in .env and names the variable', () => {
     writeFileSync('.env', 'EMBEDDED_ADMIN_SECRET="top secret"\n');
-    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
+    expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters, or two such secrets separated by a blank']);
   });
 
   it.each([
@@ -581,7 +581,7 @@ describe('a secret in a file', () => {
 
   it('is checked like the secret itself', () => {
     writeFileSync(path, 'short');
-    expect(problemsOf(() => parseEnvironment({ EMBEDDED_ADMIN_SECRET_FILE: path }))).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
+    expect(problemsOf(() => parseEnvironment({ EMBEDDED_ADMIN_SECRET_FILE: path }))).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters, or two such secrets separated by a blank']);
   });
 });
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
+import { ADMIN_SECRET, ADMIN_SECRET_RULE } from '../identity-management/adapters/out/embedded/admin-secret.js';
 import { adapterModule, adapterName, type AdapterVariable, namesAdapterModule } from './adapter-module.js';
 import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
@@ -24,7 +24,7 @@ export const SERVICE_VARIABLES = {
   IDENTITY_PROVIDER: adapterName('embedded', 'keycloak', 'auth0').default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
   OIDC_AUDIENCE: plainText.default('load-data-api'),
-  EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, 'must be at least 16 visible ASCII characters').optional(),
+  EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, `must be ${ADMIN_SECRET_RULE}`).optional(),
   INGESTION_AUTH: oneOf('open', 'required').default('open'),
   MAX_UPLOAD_BYTES: whole(5_368_709_120, 1, Number.MAX_SAFE_INTEGER),
   MAX_JSON_BYTES: whole(10_485_760, 1, 268_435_456),

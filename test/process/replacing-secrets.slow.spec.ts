@@ -28,10 +28,6 @@ describe('the commands of docs/replacing-secrets.md', () => {
     expect(command).toBeDefined();
     await run('bash', ['-eu', '-c', command ?? ''], { env: { ...process.env, DATA_DIR: workspace.data } });
   };
-  const restart = async (): Promise<void> => {
-    await service.program.end('SIGTERM');
-    service = await workspace.start();
-  };
   const newToken = async (): Promise<string> => (await workspace.token()).stdout.trim();
   const statusWith = async (token: string): Promise<number> =>
     (await fetch(`${service.url}/uploads`, { headers: { authorization: `Bearer ${token}` } })).status;
@@ -81,15 +77,27 @@ describe('the commands of docs/replacing-secrets.md', () => {
     expect([await statusWith(old), await statusWith(await newToken())]).toEqual([403, 200]);
   });
 
-  it("replace the administrator's secret", async () => {
-    const path = join(workspace.data, 'identity', 'admin-secret');
-    const ask = async (secret: string): Promise<number> => (await askForToken(secret)).status;
-    const old = (await readFile(path, 'utf8')).trim();
-    expect(await ask(old)).toBe(200);
-    const [replace] = await commandsBelow('Secret of `admin`');
-    await paste(replace);
-    await restart();
-    expect([await ask(old), await ask((await readFile(path, 'utf8')).trim())]).toEqual([401, 200]);
+  it("replace the administrator's secret without a failed request or a restart", async () => {
+    const secrets = async (): Promise<string[]> => (await readFile(join(workspace.data, 'identity', 'admin-secret'), 'utf8')).trim().split(' ');
+    const ask = async (secret: string | undefined): Promise<number> => (await askForToken(secret ?? '')).status;
+    const [old] = await secrets();
+    const statuses = new Set<number>();
+    const replaced = new AbortController();
+    const asking = (async () => {
+      while (!replaced.signal.aborted) statuses.add(await ask((await secrets())[0]));
+    })();
+    const [add, keepFirst] = await commandsBelow('Secret of `admin`');
+    try {
+      await paste(add);
+      expect(await secrets()).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/), old]);
+      for (const secret of await secrets()) expect(await ask(secret)).toBe(200);
+      await paste(keepFirst);
+      expect([await secrets(), await ask(old), await ask((await secrets())[0])]).toEqual([[expect.any(String)], 401, 200]);
+    } finally {
+      replaced.abort();
+    }
+    await asking;
+    expect([...statuses]).toEqual([200]);
     expect(await mode('admin-secret')).toBe(0o600);
   });
 });

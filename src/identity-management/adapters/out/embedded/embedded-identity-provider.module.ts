@@ -1,6 +1,6 @@
 import { Logger, Module } from '@nestjs/common';
 import { HttpModule } from '../../../../http/http.module.js';
-import { loadAdminSecret } from './admin-secret.js';
+import { assertAdminSecret, renewedAdminSecret } from './admin-secret.js';
 import {
   ConfigurableModuleClass,
   EMBEDDED_IDENTITY_OPTIONS,
@@ -9,8 +9,14 @@ import {
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { ClientAuthentication } from './http/client-authentication.js';
 import { EmbeddedIssuerController } from './http/embedded-issuer.controller.js';
-import { RenewedSigningKeys } from './signing-keys.js';
+import type { AvailableStore } from './renewed-file.js';
+import { renewedSigningKeys } from './signing-keys.js';
 import { TokenIssuer } from './token-issuer.js';
+
+const availableStore = (provider: EmbeddedIdentityProvider): AvailableStore => ({
+  assertAvailable: () => provider.assertAvailable(),
+  logger: new Logger(TokenIssuer.name),
+});
 
 /** The embedded identity provider and its token issuer at `/idp`. Holds the lock `identity.lock` of DATA_DIR. */
 @Module({
@@ -26,15 +32,21 @@ import { TokenIssuer } from './token-issuer.js';
       provide: TokenIssuer,
       inject: [EmbeddedIdentityProvider, EMBEDDED_IDENTITY_OPTIONS],
       useFactory: async (provider: EmbeddedIdentityProvider, options: EmbeddedIdentityProviderOptions) => {
-        const keys = await RenewedSigningKeys.load(options.directory, () => provider.assertAvailable(), new Logger(TokenIssuer.name));
+        const keys = await renewedSigningKeys(options.directory, availableStore(provider));
         return new TokenIssuer(() => keys.current(), (userId) => provider.permissionsOf(userId), options);
       },
     },
     {
       provide: ClientAuthentication,
-      inject: [EMBEDDED_IDENTITY_OPTIONS],
-      useFactory: async ({ directory, adminSecret }: EmbeddedIdentityProviderOptions) =>
-        new ClientAuthentication(adminSecret ?? (await loadAdminSecret(directory))),
+      inject: [EmbeddedIdentityProvider, EMBEDDED_IDENTITY_OPTIONS],
+      useFactory: async (provider: EmbeddedIdentityProvider, { directory, adminSecret }: EmbeddedIdentityProviderOptions) => {
+        if (adminSecret !== undefined) {
+          assertAdminSecret(adminSecret);
+          return new ClientAuthentication(() => Promise.resolve(adminSecret));
+        }
+        const secret = await renewedAdminSecret(directory, availableStore(provider));
+        return new ClientAuthentication(() => secret.current());
+      },
     },
   ],
   exports: [EmbeddedIdentityProvider, TokenIssuer],

@@ -9,9 +9,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { built } from '../../../../../test/support/built.js';
 import { sharedRsaKey } from '../../../../../test/support/signing-keys.js';
 import { ecKey, rsaKey } from '../../../../testing/test-issuer.js';
-import { loadAdminSecret } from './admin-secret.js';
+import { assertAdminSecret, loadAdminSecret, renewedAdminSecret } from './admin-secret.js';
 import { privateDirectory } from './private-files.js';
-import { loadSigningKeys, RenewedSigningKeys } from './signing-keys.js';
+import type { RenewedFile } from './renewed-file.js';
+import { loadSigningKeys, renewedSigningKeys, type SigningKeys } from './signing-keys.js';
 
 // Other processes import dist.
 await built();
@@ -135,7 +136,7 @@ describe('the signing keys', () => {
 
 describe('the signing keys of a running service', () => {
   let warnings: string[];
-  let keys: RenewedSigningKeys;
+  let keys: RenewedFile<SigningKeys>;
   let isAway: boolean;
   const write = (...jwks: JWK[]) => {
     writeFileSync(file('signing-keys.json.new'), JSON.stringify(jwks));
@@ -148,7 +149,7 @@ describe('the signing keys of a running service', () => {
     warnings = [];
     isAway = false;
     const assertAvailable = () => (isAway ? Promise.reject(new Error('away')) : Promise.resolve());
-    keys = await RenewedSigningKeys.load(directory, assertAvailable, { warn: (message: string) => warnings.push(message) });
+    keys = await renewedSigningKeys(directory, { assertAvailable, logger: { warn: (message: string) => warnings.push(message) } });
     [old] = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as [JWK];
   });
 
@@ -202,7 +203,7 @@ describe('the signing keys of a running service', () => {
   });
 
   it('stay in use at once while the disk does not answer', async () => {
-    const hanging = await RenewedSigningKeys.load(directory, () => new Promise(() => undefined), { warn: () => undefined });
+    const hanging = await renewedSigningKeys(directory, { assertAvailable: () => new Promise(() => undefined), logger: { warn: () => undefined } });
     expect((await hanging.current()).map(({ publicJwk }) => publicJwk.n)).toEqual([old.n]);
   });
 });
@@ -218,13 +219,35 @@ describe('the admin secret', () => {
     rmSync(other, { recursive: true });
   });
 
-  it.each(['', '\n', 'fifteen:letters\n', 'two lines,\nboth of them long\n', 'with some blanks in it', 'pässwort-pässwort'])('is rejected when the file contains %j', async (text) => {
+  it.each(['', '\n', 'fifteen:letters\n', 'two-lines-that-are\nboth-long-enough\n', 'with some blanks in it', 'long-enough-alone too-short', 'three-long-secrets three-long-secrets three-long-secrets', 'two-blanks-between  two-blanks-between', 'pässwort-pässwort'])('is rejected when the file contains %j', async (text) => {
     writeFileSync(join(privateDirectory(directory), 'admin-secret'), text);
     await expect(loadAdminSecret(directory)).rejects.toThrow(`${file('admin-secret')} must be one line of at least 16 visible ASCII characters`);
   });
 
-  it('can be written by the owner', async () => {
-    writeFileSync(join(privateDirectory(directory), 'admin-secret'), 'own:secret%secret\n');
-    expect(await loadAdminSecret(directory)).toBe('own:secret%secret');
+  it.each(['', 'fifteen-letters', 'the-new-secret-1 too-short'])('that a module is given must not be %j', (secret) => {
+    expect(() => { assertAdminSecret(secret); }).toThrow('The secret of the client admin must be at least 16 visible ASCII characters, or two such secrets separated by a blank.');
+  });
+
+  it.each(['own:secret%secret', 'the-new-secret-1 the-old-secret-1'])('can be written by the owner (%s)', async (text) => {
+    writeFileSync(join(privateDirectory(directory), 'admin-secret'), `${text}\n`);
+    expect(await loadAdminSecret(directory)).toBe(text);
+  });
+
+  it('of a running service is the one in the file, whenever it is replaced, and otherwise the one from before', async () => {
+    const warnings: string[] = [];
+    const secret = await renewedAdminSecret(directory, { assertAvailable: () => Promise.resolve(), logger: { warn: (message: string) => warnings.push(message) } });
+    const first = await secret.current();
+    for (const text of [`the-new-secret-1 ${first}`, 'the-new-secret-1']) {
+      writeFileSync(file('admin-secret'), `${text}\n`);
+      expect(await secret.current()).toBe(text);
+    }
+    writeFileSync(file('admin-secret'), 'too-short\n');
+    for (let times = 0; times < 2; times++) expect(await secret.current()).toBe('the-new-secret-1');
+    rmSync(file('admin-secret'));
+    expect(await secret.current()).toBe('the-new-secret-1');
+    expect(warnings).toEqual([
+      expect.stringMatching(/^The secret of admin from before stays in use\. \S+admin-secret must be one line of .* Put the secret back\.$/),
+      expect.stringMatching(/^The secret of admin from before stays in use\. \S+admin-secret is gone while the service runs: /),
+    ]);
   });
 });

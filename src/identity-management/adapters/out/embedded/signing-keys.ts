@@ -1,12 +1,10 @@
 import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { LoggerService } from '@nestjs/common';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
+import { type AvailableStore, RenewedFile } from './renewed-file.js';
 
 const MIN_MODULUS_BITS = 2048;
 
@@ -23,64 +21,9 @@ export interface SigningKey {
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
-/** How long to wait for the disk. Then the keys from before are used. */
-const MAX_WAIT_MS = 250;
-
 /** The signing keys of a running service, which are read again when their file has been replaced. */
-export class RenewedSigningKeys {
-  private renewing: Promise<void> | undefined;
-  /** Unknown at first, so that the file is read once more: it may have been replaced since the keys were loaded. */
-  private version: string | undefined;
-  private problem: string | undefined;
-
-  private constructor(
-    private readonly dataDirectory: string,
-    private readonly assertAvailable: () => Promise<void>,
-    private readonly logger: Pick<LoggerService, 'warn'>,
-    private keys: SigningKeys,
-  ) {}
-
-  /**
-   * Loads the keys, or creates them. Rejects with the errors of `loadSigningKeys`.
-   *
-   * @param assertAvailable rejects while `dataDirectory` is away. The keys from before stay in use then, because the
-   * directory of another store may be at its path.
-   */
-  static async load(dataDirectory: string, assertAvailable: () => Promise<void>, logger: Pick<LoggerService, 'warn'>): Promise<RenewedSigningKeys> {
-    return new RenewedSigningKeys(dataDirectory, assertAvailable, logger, await loadSigningKeys(dataDirectory));
-  }
-
-  /**
-   * The keys that are in the file now. If they can't be used, the last ones that could, with one warning; also if the
-   * disk doesn't answer within a quarter of a second.
-   */
-  async current(): Promise<SigningKeys> {
-    this.renewing ??= this.renew().finally(() => (this.renewing = undefined));
-    await Promise.race([this.renewing, delay(MAX_WAIT_MS, undefined, { ref: false })]);
-    return this.keys;
-  }
-
-  private async renew(): Promise<void> {
-    if (!(await this.assertAvailable().then(() => true, () => false))) return;
-    const version = await versionOf(pathIn(this.dataDirectory));
-    if (version === this.version) return;
-    try {
-      this.keys = await loadSigningKeys(this.dataDirectory, { create: false });
-      this.version = version;
-      this.problem = undefined;
-    } catch (error) {
-      // The content of the file stays wrong until the file changes. Other errors may end by themselves.
-      if (error instanceof DataDirectoryError) this.version = version;
-      const { message } = error as Error;
-      if (message !== this.problem) this.logger.warn(`The signing keys from before stay in use. ${message}`);
-      this.problem = message;
-    }
-  }
-}
-
-/** A text that is another one when the file has been replaced, has other rights, or is missing. */
-const versionOf = (path: string): Promise<string> =>
-  stat(path).then(({ ino, mtimeMs, size, uid, gid, mode }) => [ino, mtimeMs, size, uid, gid, mode].join(' '), () => 'missing');
+export const renewedSigningKeys = (dataDirectory: string, store: AvailableStore): Promise<RenewedFile<SigningKeys>> =>
+  RenewedFile.open(pathIn(dataDirectory), 'The signing keys from before stay in use.', (isFirst) => loadSigningKeys(dataDirectory, { create: isFirst }), store);
 
 const pathIn = (dataDirectory: string): string => join(dataDirectory, 'identity', 'signing-keys.json');
 

@@ -1,6 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { ADMIN_SECRET } from '../admin-secret.js';
 import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { OAuthError } from './oauth-error.js';
 import { formDecode } from './token-request.js';
@@ -11,12 +10,14 @@ const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 
 /** Authenticates the client `admin` by HTTP Basic only (`client_secret_basic`). */
 export class ClientAuthentication {
-  private readonly secretDigest: Buffer;
+  private digests: readonly Buffer[] = [];
 
-  /** @throws Error when the secret isn't at least 16 visible ASCII characters. */
-  constructor(adminSecret: string) {
-    if (!ADMIN_SECRET.test(adminSecret)) throw new Error('The secret of the client admin must be at least 16 visible ASCII characters.');
-    this.secretDigest = digest(adminSecret);
+  /** @param current the present secret of `admin`, or two separated by a blank while one is replaced. */
+  constructor(private readonly current: () => Promise<string>) {}
+
+  /** Looks up the present secret. Must be called before `authenticate`, which doesn't wait for a file. */
+  async renew(): Promise<void> {
+    this.digests = (await this.current()).split(' ').map(digest);
   }
 
   /**
@@ -30,10 +31,10 @@ export class ClientAuthentication {
       throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
     }
     const { id, secret } = basicCredentials(request.headers.authorization ?? '');
-    // Both id and secret are always compared: otherwise an unknown client would be answered sooner than a wrong secret.
+    // The id and each secret are always compared: otherwise an unknown client would be answered sooner than a wrong secret.
     const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
-    const right = timingSafeEqual(digest(secret), this.secretDigest);
-    if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
+    const right = this.digests.filter((expected) => timingSafeEqual(digest(secret), expected));
+    if (!known || right.length === 0) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
   }
 }
 

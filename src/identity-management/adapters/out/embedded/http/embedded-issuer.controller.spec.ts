@@ -413,6 +413,14 @@ describe('a restart', () => {
     await start();
     expect((await postToken({ authorization: basic('admin', kept) })).status).toBe(200);
   });
+
+  it('with two secrets accepts each of them, and not both in one', async () => {
+    await start({ adminSecret: 'the-new-secret-1 the-old-secret-1' });
+    for (const secret of ['the-new-secret-1', 'the-old-secret-1']) expect((await postToken({ authorization: basic('admin', secret) })).status).toBe(200);
+    for (const secret of ['the-new-secret-1+the-old-secret-1', 'the-new-secret-1%20the-old-secret-1', '']) {
+      expectError(await postToken({ authorization: basic('admin', secret) }), 401, 'invalid_client');
+    }
+  });
 });
 
 it('the endpoints are in no OpenAPI document', () => {

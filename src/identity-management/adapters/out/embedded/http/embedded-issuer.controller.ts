@@ -78,6 +78,7 @@ export class EmbeddedIssuerController {
   }
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
+    await this.clients.renew();
     const network = clientNetwork(request.ip);
     // The pause is awaited only if the network has to wait: an unconditional await would let simultaneous requests pass
     // before the first wrong secret is counted.
