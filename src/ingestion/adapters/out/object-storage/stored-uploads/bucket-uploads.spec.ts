@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { isEachCaseTried } from '../../../../../../test/support/cases.js';
 import { countRequests } from '../../../../../../test/support/counted-requests.js';
-import { HOUR_MS } from '../../../../../common/durations.js';
+import { HOUR_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { timeOfUuid, uuidAt } from '../../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
@@ -286,6 +286,16 @@ describe.each(LARGE_DAYS)('%s with 1,000,000 uploads, in a store of 1,000 days (
     expect(count.listings).toBeLessThanOrEqual(limit > 100 ? 22 : 18);
   });
 
+  it.each([1, 100])('is listed again with fewer requests if it is the current day (limit %i)', async (limit) => {
+    const stored = new BucketUploads(bucket);
+    await stored.list({}, limit);
+    const count = countRequests(bucket);
+    expect(idsOf((await stored.list({}, limit)).uploads)).toEqual(idsOf(uploads.newest.slice(0, limit)));
+    const isCurrent = now < 24 * HOUR_MS;
+    expect(count.rounds).toBeLessThanOrEqual(isCurrent ? 2 : 3);
+    expect(count.listings).toBeLessThanOrEqual(isCurrent ? 9 : 18);
+  });
+
   it('is listed for a customer without uploads with a limited number of requests one after the other', async () => {
     const count = countRequests(bucket);
     const of = { customerId: 'customer-of-nothing' };
@@ -361,6 +371,25 @@ it('of a busy time before a quiet one, only a part is listed for a page', async 
   expect(idsOf((await new BucketUploads(bucket).list({}, 300)).uploads)).toEqual(idsOf(uploads.slice(0, 300)));
   expect(bucket.namesListed).toBeLessThan(12_000);
   expect(idsOf(await listed(bucket, {}, 1_000))).toEqual(idsOf(uploads));
+  vi.useRealTimers();
+});
+
+it.each([1, 9, 11, 61])('of a current day that was busy, the uploads are listed with three requests one after the other after %i quiet minutes', async (minutes) => {
+  const now = MIDNIGHT + 12 * HOUR_MS;
+  vi.useFakeTimers({ toFake: ['Date'], now });
+  const bucket = new PagedBucket();
+  const busy = Array.from({ length: 900 }, (_, index) => uploadAt(now - index * 250));
+  const before = Array.from({ length: 300 }, (_, index) => uploadAt(now - HOUR_MS - index * 10_000));
+  const uploads = [...busy, ...before];
+  for (const upload of uploads) await own(bucket, upload);
+  const stored = new BucketUploads(bucket);
+  expect(idsOf((await stored.list({}, 100)).uploads)).toEqual(idsOf(uploads.slice(0, 100)));
+  vi.setSystemTime(now + minutes * MINUTE_MS);
+  const few = [uploadAt(now + minutes * MINUTE_MS)];
+  for (const upload of few) await own(bucket, upload);
+  const count = countRequests(bucket);
+  expect(idsOf((await stored.list({}, 100)).uploads)).toEqual(idsOf([...few, ...uploads].slice(0, 100)));
+  expect(count.rounds).toBeLessThanOrEqual(3);
   vi.useRealTimers();
 });
 

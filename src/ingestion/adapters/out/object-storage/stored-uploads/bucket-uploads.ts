@@ -9,6 +9,7 @@ import type { Bucket } from '../bucket.js';
 import { RETENTION_TURN } from '../keys.js';
 import { dateAt } from '../segment-names.js';
 import { SharedJob } from '../shared-job.js';
+import { BusyDays } from './busy-days.js';
 import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
 import { type PageQuery, readPage } from './newest-first.js';
@@ -24,6 +25,7 @@ const RETENTION_INTERVAL_MS = 50 * MINUTE_MS;
 /** Finds, lists and removes the uploads in a bucket, by the times in the names of segments; there is no other index. */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
+  private readonly busyDays = new BusyDays();
 
   /** @param onRemoved called after each removal of uploads, even a failed one. */
   constructor(
@@ -74,7 +76,7 @@ export class BucketUploads extends StoredUploads {
 
   private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
-      const sources = new DaySources(this.bucket, query);
+      const sources = new DaySources(this.bucket, query, this.busyDays);
       try {
         const page = await readPage(await sources.all(), query, memory);
         if (!(await sources.hasMoved())) return page;

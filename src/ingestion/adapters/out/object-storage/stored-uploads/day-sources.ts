@@ -3,6 +3,7 @@ import { CustomerLines } from '../../../../application/customer-lines.js';
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
+import type { BusyDays } from './busy-days.js';
 import { allTargets, daysOf, firstPage, isFew, mayBeCompacted, PAGE_OBJECTS, wideEnd } from './day-listing.js';
 import type { OnLine, PageQuery, Source } from './newest-first.js';
 import { allLines, SegmentGoneError } from './line-reading.js';
@@ -48,6 +49,7 @@ export class DaySources {
   constructor(
     private readonly bucket: Bucket,
     private readonly query: PageQuery,
+    private readonly busyDays: BusyDays,
   ) {
     const { filter, after } = query;
     this.until = Math.min(after?.receivedAt.getTime() ?? Infinity, (filter.to?.getTime() ?? Infinity) - 1);
@@ -87,10 +89,11 @@ export class DaySources {
 
   /** @param isFirst whether the list begins with this past day; all listings of the day are then sent at once. */
   private async read(day: Day, isFirst = false): Promise<Source[]> {
-    const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
-    const large = isFirst ? listLarge() : undefined;
+    const spans = this.busySpans(day);
+    const listLarge = () => Promise.all([this.newest(day, spans), allTargets(this.bucket, day)]);
+    const large = isFirst || spans ? listLarge() : undefined;
     large?.catch(() => undefined);
-    const { segments, isWhole } = await firstPage(this.bucket, day);
+    const { segments, isWhole } = spans ? { segments: [], isWhole: false } : await firstPage(this.bucket, day);
     if (isWhole) {
       this.watch(day, segments);
       const few = isFew(segments);
@@ -114,10 +117,18 @@ export class DaySources {
     return later;
   }
 
-  private async newest(day: Day): Promise<Source[]> {
+  /** The spans to list if the list begins now, and the day was found to be large before; else undefined. */
+  private busySpans(day: Day): readonly number[] | undefined {
+    const { limit, filter: { customerId } } = this.query;
+    const { storeTime } = this.bucket;
+    const isFromNow = this.until >= storeTime && endOf(day) > storeTime && customerId === undefined;
+    return isFromNow ? this.busyDays.spansWith(day, limit, FIRST_WINDOWS_MS, storeTime) : undefined;
+  }
+
+  private async newest(day: Day, spans: readonly number[] = FIRST_WINDOWS_MS): Promise<Source[]> {
     const sources = [directoryOf(day), slowPrefix(day)].map((prefix) => {
       const end = Math.min(this.until, endOf(day) - 1, this.bucket.storeTime + DAY_MS) + toleranceOf(day, prefix) + 1;
-      return this.windows(day, prefix, end, FIRST_WINDOWS_MS).read();
+      return this.windows(day, prefix, end, spans).read();
     });
     return (await Promise.all(sources)).flat();
   }
@@ -138,6 +149,9 @@ export class DaySources {
         if (moving) moving.listings += 1;
         const listed = await Promise.all(this.spread(end, spans, earliest).map((window, index) => this.list(day, prefix, window, index > 0 ? PAGE_OBJECTS : MAX_OBJECTS)));
         if (moving && --moving.listings === 0) moving.later = this.later(day);
+        const [{ begin: firstBegin, segments: first = { length: MAX_OBJECTS } } = { begin: end }] = listed;
+        const { storeTime } = this.bucket;
+        if (prefix === directoryOf(day) && end > storeTime && firstBegin < storeTime) this.busyDays.note(day, first.length, firstBegin, storeTime);
         const long = listed.findIndex(({ segments }) => !segments);
         if (long === 0) return [this.windows(day, prefix, end, [shorterSpan(spans)])];
         const whole = long < 0 ? listed : listed.slice(0, long);
