@@ -1,7 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { MIB } from '../../src/common/sizes.js';
 import { type ServiceProcess, Workspace } from '../support/process.js';
@@ -55,6 +56,38 @@ it.runIf(isLinux)(`takes little memory for ${CLIENTS} silent clients, and return
 
   for (const socket of sockets) socket.destroy();
   await expect.poll(resident, { timeout: 120_000, interval: 500 }).toBeLessThan(before + 40);
+});
+
+const SLOW_READERS = 1_000;
+
+it.runIf(isLinux)(`takes little memory for ${SLOW_READERS} clients that read a file slowly, stores uploads meanwhile, and sends each the whole file`, async () => {
+  const file = randomBytes(16 * MIB);
+  const stored = await fetch(service.origin + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: file });
+  expect(stored.status).toBe(200);
+  const target = `/uploads/${stored.headers.get('x-upload-id') ?? ''}/content`;
+  const authorization = `Bearer ${(await workspace.token()).stdout.trim()}`;
+  const request = `GET ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: ${authorization}\r\n\r\n`;
+  await clearPeak();
+  const before = await resident();
+
+  const readers = Array.from({ length: SLOW_READERS }, () => {
+    const socket = connect({ host: '127.0.0.1', port: service.port }).on('error', () => undefined);
+    socket.write(request);
+    return socket;
+  });
+  // Each gets the beginning of its answer, and then reads no more.
+  const beginning = (socket: Socket) => new Promise<Buffer>((resolve) => socket.once('data', (chunk) => { socket.pause(); resolve(chunk); }));
+  const parts = await Promise.all(readers.map(beginning));
+  const uploads = await Promise.all(Array.from({ length: 200 }, () => fetch(service.origin + UPLOAD, { method: 'POST' })));
+  expect(new Set(uploads.map(({ status }) => status))).toEqual(new Set([200]));
+  const { peak } = await memory();
+  expect(peak - before).toBeLessThan(100);
+
+  for (const at of [0, 499, 999]) {
+    const received = Buffer.concat([parts[at] ?? Buffer.of(), ...((await readers[at]?.toArray()) as Buffer[])]);
+    expect(received.subarray(received.indexOf('\r\n\r\n') + 4).equals(file)).toBe(true);
+  }
+  for (const socket of readers) socket.destroy();
 });
 
 const READERS = 40;

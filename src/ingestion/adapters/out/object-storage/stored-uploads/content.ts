@@ -71,7 +71,8 @@ class FileBytes implements AsyncIterableIterator<Uint8Array, undefined> {
     try {
       const piece = this.rest ?? (await this.read());
       if (!piece) return await this.return();
-      const value = connections > MAX_IDLE_CONNECTIONS ? Buffer.from(piece.subarray(0, SHORT_PIECE_BYTES)) : piece;
+      // Not a Buffer: from Node 26 on, one of this length shares the memory of others.
+      const value = connections > MAX_IDLE_CONNECTIONS ? new Uint8Array(piece.subarray(0, SHORT_PIECE_BYTES)) : piece;
       this.rest = value.length < piece.length ? piece.subarray(value.length) : undefined;
       this.position += value.length;
       return { done: false, value };
