@@ -88,8 +88,9 @@ function receiver(server: Server): Receive {
   };
   return (request, response, awaitsContinue = false) => {
     const exchange = beginExchange(request, response, awaitsContinue);
-    if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
-    if (!awaitsContinue && WITHOUT_BODY.has(request.method) && hasBody(request)) drainBeforeEnd(exchange);
+    const { 'transfer-encoding': coding, 'content-length': length } = request.headers;
+    if (coding !== undefined) gatherShortChunks(request);
+    if ((length ?? coding) !== undefined && WITHOUT_BODY.has(request.method) && !awaitsContinue) drainBeforeEnd(exchange);
     if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
     // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
