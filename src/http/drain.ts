@@ -26,10 +26,11 @@ export function drain(request: IncomingMessage): Promise<boolean> {
     };
     const discard = async (): Promise<void> => {
       isReading = true;
-      for (let chunk; !isOver && (chunk = await arrival.read()) !== null; ) {
-        bytes += chunk.length;
+      // While a read that found nothing is awaited, bytes may arrive, and `readable` isn't emitted for them again.
+      do {
+        bytes += (await arrival.read())?.length ?? 0;
         if (bytes > MAX_DRAINED_BYTES) stop();
-      }
+      } while (!isOver && request.readableLength > 0);
       isReading = false;
     };
     const read = (): void => {

@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { inspect } from 'node:util';
+import { Logger } from '@nestjs/common';
 import { hasBody, targetPath } from './request-head.js';
 import { drain } from './drain.js';
 
+const logger = new Logger('Http');
 const REQUEST_ID_HEADER = 'X-Request-Id';
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
@@ -237,6 +239,10 @@ function endAfterDrain(request: IncomingMessage, response: ServerResponse, last?
     response.end(() => {
       if (!complete) request.socket.destroySoon();
     });
+  }).catch((err: unknown) => {
+    // Fewer bytes were sent than the Content-Length says. So that no client takes them for the whole answer, it is broken off.
+    logger.error({ msg: 'An answer broke off.', requestId: exchange?.requestId, err });
+    response.destroy();
   });
 }
 

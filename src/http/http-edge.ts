@@ -90,7 +90,7 @@ function receiver(server: Server): Receive {
     const exchange = beginExchange(request, response, awaitsContinue);
     const { 'transfer-encoding': coding, 'content-length': length } = request.headers;
     if (coding !== undefined) gatherShortChunks(request);
-    if ((length ?? coding) !== undefined && WITHOUT_BODY.has(request.method) && !awaitsContinue) drainBeforeEnd(exchange);
+    if ((length ?? coding ?? '0') !== '0' && WITHOUT_BODY.has(request.method)) drainBeforeEnd(exchange);
     if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
     // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
@@ -241,7 +241,7 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
 
 function answerInstead(exchange: Exchange, socket: Socket, kind: ErrorKind): void {
   logExchange(exchange, ERROR_TABLE[kind].status, parserRefusal(kind));
-  sendByHand(socket, kind, exchange.requestId);
+  sendByHand(socket, kind, exchange.requestId, exchange.request.method);
 }
 
 const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP parser' });
@@ -251,7 +251,7 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
   sendByHand(socket, kind, requestId);
 }
 
-function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
+function sendByHand(socket: Socket, kind: ErrorKind, requestId: string, method?: string): void {
   const { status, text } = ERROR_TABLE[kind];
   const body = errorBody(kind);
   closeAfterDrain(
@@ -264,7 +264,7 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Connection: close',
       '',
-      body,
+      method === 'HEAD' ? '' : body,
     ].join('\r\n'),
   );
 }

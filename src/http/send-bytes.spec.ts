@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as nextIteration } from 'node:timers/promises';
@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../../test/support/collecting-logger.js';
 import { answerMemory } from '../common/memory-budget.js';
 import { MIB } from '../common/sizes.js';
+import { beginExchange, drainBeforeEnd } from './exchange.js';
 import { sendBytes, sendJsonBytes } from './send-bytes.js';
 
 describe('sendBytes', () => {
@@ -48,6 +49,18 @@ describe('sendBytes', () => {
     await body().catch(() => undefined);
     await broken;
     expect(log.entries).toHaveLength(1);
+  });
+
+  it('breaks the connection if there are fewer bytes, also while the client still sends a body', async () => {
+    chunks = ['abc', 'de'];
+    server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => { drainBeforeEnd(beginExchange(request, response, false)); });
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').resume();
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nbegin');
+    const [text] = (await once(socket, 'data')) as [Buffer];
+    socket.write('-ends');
+    await once(socket, 'close');
+    expect(String(text)).toMatch(/abcde$/);
+    expect(log.entries).toMatchObject([{ level: 'error', text: expect.stringContaining('An answer broke off.') as string }]);
   });
 });
 

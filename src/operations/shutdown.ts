@@ -28,7 +28,7 @@ export interface ShutdownTimes {
 /**
  * Makes SIGTERM and SIGINT stop the service gracefully, and then exit with 0. Must be called before the server listens.
  *
- * @param finishWork ends work that isn't a request. Called when no more requests are accepted; has as much time as they.
+ * @param finishWork ends work that isn't a request. Called when the last request has ended; has the rest of their time.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes, finishWork: () => Promise<void>): void {
   const server = app.getHttpServer();
@@ -57,7 +57,7 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
   if (server.listening) {
     await delay(shutdownDelayMs);
     await stopListening(server);
-    await Promise.race([Promise.all([endConnections(server, sockets), finishWork()]), delay(shutdownTimeoutMs)]);
+    await Promise.race([endConnections(server, sockets).then(finishWork), delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
   const isLate = await Promise.race([app.close().then(() => false), delay(CLOSE_TIMEOUT_MS, true)]);

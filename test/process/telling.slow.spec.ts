@@ -4,6 +4,7 @@ import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { toIndexLines } from '../../src/testing/index-lines.js';
 import { Load } from '../support/load.js';
 import { type ServiceProcess, Workspace } from '../support/process.js';
+import { SlowUpload } from '../support/slow-upload.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
 const MOST_EVENTS = 500;
@@ -19,7 +20,7 @@ afterEach(async () => {
   await receiver.close();
 });
 
-const start = (): Promise<ServiceProcess> => workspace.start({ ...receiver.variables, LOG_LEVEL: 'warn' });
+const start = (variables = {}): Promise<ServiceProcess> => workspace.start({ ...receiver.variables, LOG_LEVEL: 'warn', ...variables });
 
 /**
  * Starts the service, uploads until `count` uploads are acknowledged, and ends the service with the signal. Resolves to
@@ -98,5 +99,17 @@ describe('delivery to a webhook', () => {
     expect(await first.program.end('SIGTERM')).toMatchObject({ code: 0 });
     uploads.push(await uploadTo(await start()));
     expect((await receiver.eventsUntil(({ length }) => length >= 2)).map(({ id }) => id)).toEqual(uploads);
+  });
+
+  it('goes on delivering after SIGTERM while an upload is in flight', async () => {
+    const { program, port } = await start({ LOG_LEVEL: 'info' });
+    const [first, second] = [await SlowUpload.begin(port), await SlowUpload.begin(port)];
+    const ended = program.end('SIGTERM');
+    await program.line(/"msg":"stopping"/);
+    expect(await first.finish()).toMatchObject({ status: 200 });
+    await receiver.eventsUntil(({ length }) => length === 1);
+    expect(await second.finish()).toMatchObject({ status: 200 });
+    expect(await ended).toMatchObject({ code: 0 });
+    for (const upload of [first, second]) upload.destroy();
   });
 });

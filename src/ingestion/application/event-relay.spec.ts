@@ -294,4 +294,30 @@ describe('EventRelay', () => {
     expect(slow.delivered).toHaveLength(1);
     expect(await storage.eventOutbox.next(1)).toBeUndefined();
   });
+
+  it('waits for the delivery in progress alone when it finishes, not for a store that is silent', async () => {
+    const silent = new (class extends InMemoryFileStorage {
+      override readonly eventOutbox = Object.assign(new InMemoryFileStorage().eventOutbox, { next: () => new Promise<undefined>(() => undefined) });
+    })();
+    const relay = await start(events, silent);
+    await relay.finish();
+    expect(events.delivered).toEqual([]);
+  });
+
+  it('begins no delivery once it finishes', async () => {
+    let reading: () => void = () => undefined;
+    const isReading = new Promise<void>((resolve) => (reading = resolve));
+    let go: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    await storage.eventOutbox.open();
+    await upload();
+    const next = storage.eventOutbox.next.bind(storage.eventOutbox);
+    Object.assign(storage.eventOutbox, { next: async (limit: number) => { reading(); await gate; return next(limit); } });
+    const relay = await start();
+    await isReading;
+    await relay.finish();
+    go();
+    await relay.beforeApplicationShutdown();
+    expect(events.delivered).toEqual([]);
+  });
 });

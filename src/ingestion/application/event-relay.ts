@@ -50,6 +50,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   private readonly stopping = new AbortController();
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
+  /** Whether a delivery is in progress, or has ended and isn't confirmed yet. */
+  private isDelivering = false;
   /** Failed attempts in a row. After giving way to another process, finding no events doesn't end the row. */
   private failures = 0;
   private hasGivenWay = false;
@@ -81,15 +83,19 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     await Promise.race([opened, delay(OPENING_MS, undefined, { signal: this.stopping.signal, ref: false })]).catch(() => undefined);
   }
 
-  /** Begins no further delivery. Resolves when the one in progress has ended, after up to 15 s for a webhook. */
+  /**
+   * Begins no further delivery. Resolves when the one in progress, if any, has ended and is confirmed or has failed: after
+   * up to 15 s with a webhook.
+   */
   async finish(): Promise<void> {
     this.stopping.abort();
-    await this.running;
+    if (this.isDelivering) await this.running;
   }
 
-  /** Like `finish`, but breaks off a delivery that takes longer than ENDING_MS (0.7 s). */
+  /** Begins no further delivery, and breaks off one that takes longer than ENDING_MS (0.7 s). */
   async beforeApplicationShutdown(): Promise<void> {
-    const ended = (): Promise<void> => Promise.race([this.finish(), delay(ENDING_MS, undefined, { ref: false })]);
+    const ended = (): Promise<void> => Promise.race([this.running, delay(ENDING_MS, undefined, { ref: false })]);
+    this.stopping.abort();
     await ended();
     this.cutting.abort();
     await ended();
@@ -102,7 +108,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     while (source !== undefined && !this.isStopping()) {
       const batch = await this.deliverNext(outbox, source);
       if (!batch) await outbox.wait(this.stopping.signal);
-      else if (await this.untilSuccess(() => batch.confirm().then(() => true))) await this.rest(batch);
+      else if (await this.confirm(batch)) await this.rest(batch);
     }
     await outbox.close().catch((error: unknown) => {
       this.logger.warn('Leaving the events to another process failed.', error);
@@ -113,12 +119,19 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     let limit = MAX_EVENTS;
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
-      if (!batch) return undefined;
+      if (!batch || this.isStopping()) return undefined;
       // If the delivery fails, the next attempt delivers the same events, except those of uploads removed since.
       limit = batch.events.length;
+      this.isDelivering = true;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
     }, outbox);
+  }
+
+  private async confirm(batch: OutboxBatch): Promise<boolean> {
+    const isConfirmed = await this.untilSuccess(() => batch.confirm().then(() => true));
+    this.isDelivering = false;
+    return isConfirmed === true;
   }
 
   private async rest({ events }: OutboxBatch): Promise<void> {
@@ -147,6 +160,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
         this.hasGivenWay = false;
         return result;
       } catch (error) {
+        this.isDelivering = false;
         if (!this.isStopping()) {
           this.failures += 1;
           if (this.failures === 1) this.logger.warn('Delivering events failed; retrying until it succeeds.', error);

@@ -15,7 +15,7 @@ import { TokenIssuer } from './token-issuer.js';
 
 const availableStore = (provider: EmbeddedIdentityProvider): AvailableStore => ({
   assertAvailable: () => provider.assertAvailable(),
-  logger: new Logger(TokenIssuer.name),
+  logger: new Logger(EmbeddedIdentityProvider.name),
 });
 
 /** The embedded identity provider and its token issuer at `/idp`. Holds the lock `identity.lock` of DATA_DIR. */

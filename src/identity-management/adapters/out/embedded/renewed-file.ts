@@ -15,6 +15,7 @@ export interface AvailableStore {
 /** The content of a file of a running service. The file is read again when it has been replaced. */
 export class RenewedFile<T> {
   private renewing: Promise<void> | undefined;
+  private waiting: Promise<void> | undefined;
   /** Unknown at first, so that the file is read once more: it may have been replaced since `open` read it. */
   private version: string | undefined;
   private problem: string | undefined;
@@ -38,13 +39,18 @@ export class RenewedFile<T> {
   }
 
   /**
-   * What is in the file now. If that can't be used, the last content that could, with one warning; also while the store
-   * is away, or if the disk doesn't answer within a quarter of a second.
+   * What is in the file; simultaneous calls share one look at it. If that can't be used, the last content that could, with
+   * one warning; also while the store is away, or if the disk doesn't answer within a quarter of a second.
    */
   async current(): Promise<T> {
+    this.waiting ??= this.renewInTime().finally(() => (this.waiting = undefined));
+    await this.waiting;
+    return this.content;
+  }
+
+  private async renewInTime(): Promise<void> {
     this.renewing ??= this.renew().finally(() => (this.renewing = undefined));
     await Promise.race([this.renewing, delay(MAX_WAIT_MS, undefined, { ref: false })]);
-    return this.content;
   }
 
   private async renew(): Promise<void> {

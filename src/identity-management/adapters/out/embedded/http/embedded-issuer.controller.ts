@@ -83,7 +83,10 @@ export class EmbeddedIssuerController {
     // The pause is awaited only if the network has to wait: an unconditional await would let simultaneous requests pass
     // before the first wrong secret is counted.
     const pause = this.failedAttempts.pause(network);
-    if (pause) await pause;
+    if (pause) {
+      await pause;
+      await this.clients.renew();
+    }
     try {
       this.clients.authenticate(request, parameters);
     } catch (error) {

@@ -3,7 +3,7 @@ import { type Day, directoryOf } from '../segment-names.js';
 
 /** After this time, the rate of a day may be another one. */
 const MAX_AGE_MS = 10 * MINUTE_MS;
-/** How many times fewer segments than before there may be without costing a list another listing. */
+/** Spans are chosen that held this many times the segments that a page needs, in case there are fewer now. */
 const MARGIN = 4;
 const MAX_DAYS = 8;
 
@@ -27,7 +27,7 @@ export class BusyDays {
     for (const oldest of this.rates.keys()) if (this.rates.size > MAX_DAYS) this.rates.delete(oldest);
   }
 
-  /** The first of these spans of time, in ms, that together probably have `count` segments; undefined if nobody knows. */
+  /** The first of these spans of time, in ms, that are enough for `count` segments (see MARGIN); undefined if that isn't known. */
   spansWith(day: Day, count: number, spans: readonly number[], now: number): readonly number[] | undefined {
     const rate = this.rates.get(directoryOf(day));
     if (!rate || Math.abs(now - rate.notedAt) > MAX_AGE_MS) return undefined;

@@ -149,9 +149,7 @@ export class DaySources {
         if (moving) moving.listings += 1;
         const listed = await Promise.all(this.spread(end, spans, earliest).map((window, index) => this.list(day, prefix, window, index > 0 ? PAGE_OBJECTS : MAX_OBJECTS)));
         if (moving && --moving.listings === 0) moving.later = this.later(day);
-        const [{ begin: firstBegin, segments: first = { length: MAX_OBJECTS } } = { begin: end }] = listed;
-        const { storeTime } = this.bucket;
-        if (prefix === directoryOf(day) && end > storeTime && firstBegin < storeTime) this.busyDays.note(day, first.length, firstBegin, storeTime);
+        if (prefix === directoryOf(day)) this.noteRate(day, listed[0]);
         const long = listed.findIndex(({ segments }) => !segments);
         if (long === 0) return [this.windows(day, prefix, end, [shorterSpan(spans)])];
         const whole = long < 0 ? listed : listed.slice(0, long);
@@ -160,6 +158,13 @@ export class DaySources {
         return [...whole.flatMap(({ segments = [] }) => segments.flatMap((segment) => this.segment(day, segment))), ...rest];
       },
     };
+  }
+
+  /** @param newest the window before the end of the list. Without `segments`, it has at least MAX_OBJECTS of them. */
+  private noteRate(day: Day, newest?: Window & { segments?: ListedObject[] }): void {
+    const { storeTime } = this.bucket;
+    if (!newest || newest.end <= storeTime || newest.begin >= storeTime) return;
+    this.busyDays.note(day, newest.segments?.length ?? MAX_OBJECTS, newest.begin, storeTime);
   }
 
   /**
