@@ -51,7 +51,7 @@ describe('S3Bucket', () => {
     const credentials = () => (hang ? new Promise<never>(() => undefined) : Promise.resolve({ accessKeyId: 'id', secretAccessKey: 'secret' }));
     await open((request, response) => {
       request.resume().once('end', () => response.setHeader('etag', '"1"').end());
-    }, { timeoutMs: 200, credentials });
+    }, { timeoutMs: 1_000, credentials });
     await bucket.upload('a', one(Buffer.alloc(5)));
     hang = true;
     await expect(bucket.create('b', Buffer.alloc(2 * MIB))).rejects.toThrow(StoreSilentError);
