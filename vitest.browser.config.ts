@@ -9,7 +9,7 @@ export default defineConfig({
     // One worker loads the sources of the service once for all of them.
     isolate: false,
     maxWorkers: 1,
-    testTimeout: 120_000,
+    testTimeout: 360_000,
     retry,
     hookTimeout: 120_000,
     reporters: ['default', new RetriedTests()],

@@ -25,6 +25,8 @@ async function openPage(width) {
   // Bypasses the page's Content-Security-Policy, which would forbid that the test injects Axe into the page.
   const context = await browser.newContext({ viewport: { width, height: 900 }, bypassCSP: true });
   const page = await context.newPage();
+  // Chromium draws with the processor, which other tests use too.
+  page.setDefaultTimeout(100_000);
   const problems = [];
   page.on('pageerror', ({ message }) => problems.push(message));
   page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
