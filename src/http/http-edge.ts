@@ -90,6 +90,7 @@ function receiver(server: Server): Receive {
     const exchange = beginExchange(request, response, awaitsContinue);
     const { 'transfer-encoding': coding, 'content-length': length } = request.headers;
     if (coding !== undefined) gatherShortChunks(request);
+    // Like `hasBody`, without a call for each request.
     if ((length ?? coding ?? '0') !== '0' && WITHOUT_BODY.has(request.method)) drainBeforeEnd(exchange);
     if (!(ADDS_ANSWER_HEADERS in response)) setAnswerHeaders(exchange);
     // Keep-alive ends while the service stops. Otherwise a busy client could keep its connection open forever.

@@ -123,7 +123,10 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
       // If the delivery fails, the next attempt delivers the same events, except those of uploads removed since.
       limit = batch.events.length;
       this.isDelivering = true;
-      await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
+      await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal).catch((error: unknown) => {
+        this.isDelivering = false;
+        throw error;
+      });
       return batch;
     }, outbox);
   }
@@ -160,7 +163,6 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
         this.hasGivenWay = false;
         return result;
       } catch (error) {
-        this.isDelivering = false;
         if (!this.isStopping()) {
           this.failures += 1;
           if (this.failures === 1) this.logger.warn('Delivering events failed; retrying until it succeeds.', error);

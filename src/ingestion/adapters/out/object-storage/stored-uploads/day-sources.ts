@@ -93,11 +93,13 @@ export class DaySources {
     const listLarge = () => Promise.all([this.newest(day, spans), allTargets(this.bucket, day)]);
     const large = isFirst || spans ? listLarge() : undefined;
     large?.catch(() => undefined);
-    const { segments, isWhole } = spans ? { segments: [], isWhole: false } : await firstPage(this.bucket, day);
-    if (isWhole) {
-      this.watch(day, segments);
-      const few = isFew(segments);
-      return segments.flatMap((segment) => this.segment(day, segment, few));
+    if (!spans) {
+      const { segments, isWhole } = await firstPage(this.bucket, day);
+      if (isWhole) {
+        this.watch(day, segments);
+        const few = isFew(segments);
+        return segments.flatMap((segment) => this.segment(day, segment, few));
+      }
     }
     const [newest, created] = await (large ?? listLarge());
     this.watch(day, created, this.later(day));

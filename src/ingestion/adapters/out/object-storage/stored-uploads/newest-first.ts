@@ -70,8 +70,9 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 
 /**
  * The sources to read next: as many as the page probably needs, if each has about as many matching uploads as the segments
- * read so far. So the days of years aren't listed one by one for a customer with few uploads, or without any. In a list
- * of all customers, one busy day may follow a quiet one, so at most four times as many days are listed as before.
+ * read so far. Until segments were read, at most two days are listed. Later, the days of years aren't listed one by one
+ * for a customer with few uploads, or without any. In a list of all customers, one busy day may follow a quiet one, so at
+ * most four times as many days are listed as before.
  */
 function nextReads(sources: readonly Source[], page: Page, { segments, listings: listed }: ReadCounts): Source[] {
   const [newest] = sources;
