@@ -9,7 +9,7 @@ export default defineConfig({
     globalSetup: ['test/support/build.ts', 'test/servers/prepare.mjs', 'test/clients/prepare.mjs'],
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
-    maxWorkers: 4,
+    maxWorkers: 3,
     sequence: { sequencer: longestFirst(['replicas', 'soak', 'proxies', 'package-nest-11', 'package', 'keycloak-faults', 'keycloak-setup', 's3', 'image', 'move-store', 'object-storage', 'azure-blob']) },
     // In CI, other tests run beside them.
     testTimeout: 120_000,

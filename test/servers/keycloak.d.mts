@@ -1,7 +1,7 @@
 import type { Server, ServerOptions } from './server.mjs';
 
 /**
- * Keycloak on the loopback interface, with one realm besides `master`. All data is in memory: `restart()` restores the
+ * Keycloak on the loopback interface, with one realm besides `master`. It keeps no data: `restart()` restores the
  * original realm with new keys, and no other.
  */
 export interface Keycloak extends Server {
@@ -24,7 +24,10 @@ export interface Keycloak extends Server {
 export interface KeycloakOptions extends ServerOptions {
   /** The realm in Keycloak's own format, as for an import. */
   realm: { readonly realm: string; readonly [member: string]: unknown };
-  /** Options of Java. Default: a heap, a compiler and a garbage collector that start fast. */
+  /**
+   * Options of Java, for a server with its database in memory. Default: a heap, a compiler and a garbage collector that
+   * start fast, and a prepared database.
+   */
   virtualMachine?: string[];
 }
 
