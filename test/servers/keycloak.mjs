@@ -157,7 +157,9 @@ async function moveInto(place, directory) {
   }
 }
 
-const onFile = ({ directory }) => [`--db-url=jdbc:h2:file:${databaseIn(directory)}/keycloakdb;NON_KEYWORDS=VALUE;DB_CLOSE_ON_EXIT=FALSE`];
+/** H2 waits for a row's lock for only 2 s by default, which is too short for 20 simultaneous writes on a busy machine. */
+const LOCK_TIMEOUT_MS = 30_000;
+const onFile = ({ directory }) => [`--db-url=jdbc:h2:file:${databaseIn(directory)}/keycloakdb;NON_KEYWORDS=VALUE;DB_CLOSE_ON_EXIT=FALSE;LOCK_TIMEOUT=${LOCK_TIMEOUT_MS}`];
 
 /**
  * Starts a Keycloak that imports a realm, and installs Keycloak before if needed. Rejects if Keycloak isn't available

@@ -314,11 +314,12 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
         await created('create-user', { email, roles: [known.roleId] });
       });
 
-      it.each<[number, Operation, Fields, 'roles' | 'users', string]>([
-        [20, 'create-role', { role_name: 'contended', permissions: ['a:b'] }, 'roles', 'name'],
-        [10, 'create-role', { role_name: 'contended too', permissions: ['a:c', 'c:d', 'e:f'] }, 'roles', 'name'],
-        [20, 'create-user', { email: 'contended@grid.example', roles: [] }, 'users', 'email'],
-      ])('exactly one of %i simultaneous %s of %o succeeds', async (count, operation, fields, member, key) => {
+      it.each<[number, Operation, string, () => Fields, 'roles' | 'users', string]>([
+        [20, 'create-role', 'one permission', () => ({ role_name: fresh(), permissions: [`${fresh()}:b`] }), 'roles', 'name'],
+        [10, 'create-role', 'three permissions', () => ({ role_name: fresh(), permissions: [`${fresh()}:c`, `${fresh()}:d`, `${fresh()}:e`] }), 'roles', 'name'],
+        [20, 'create-user', 'no roles', () => ({ email: freshEmail(), roles: [] }), 'users', 'email'],
+      ])('exactly one of %i simultaneous %s with %s succeeds', async (count, operation, _, newFields, member, key) => {
+        const fields = newFields();
         const answers = await Promise.all(Array.from({ length: count }, () => post(operation, fields)));
         expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
         const refused = answers.filter(({ status }) => status !== 201);

@@ -88,6 +88,13 @@ export class Crc32InTurns extends ChecksumInTurns {
   }
 }
 
+/** The CRC32 of bytes that must not change meanwhile, in base64. */
+export async function crc32Of(bytes: Buffer): Promise<string> {
+  const checksum = new Crc32InTurns();
+  checksum.update(bytes);
+  return Buffer.from(await checksum.digest()).toString('base64');
+}
+
 function bytesOf(data: Data): Buffer {
   if (typeof data === 'string') return Buffer.from(data);
   return ArrayBuffer.isView(data) ? Buffer.from(data.buffer, data.byteOffset, data.byteLength) : Buffer.from(data);

@@ -3,7 +3,6 @@ import {
   CompleteMultipartUploadCommand,
   type CompleteMultipartUploadCommandOutput,
   CreateMultipartUploadCommand,
-  PutObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { MIB } from '../../../../../common/sizes.js';
@@ -13,6 +12,7 @@ import type { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { ConditionalWrite } from './conditional-write.js';
 import type { Leftovers } from './leftovers.js';
+import { putObject } from './object-requests.js';
 import type { S3Connection } from './s3-connection.js';
 import { isPassing } from './s3-errors.js';
 import { abortUpload, removeParts } from './unfinished-parts.js';
@@ -77,8 +77,8 @@ export class MultipartUpload {
 
   private sendWhole(Body: Buffer) {
     const { connection } = this.resources;
-    const input = { ...this.write.object, IfNoneMatch: '*', Body };
-    return connection.sending(connection.uploading, Body, (ending) => connection.uploading.send(new PutObjectCommand(input), ending));
+    const input = { ...this.write.object, IfNoneMatch: '*' };
+    return connection.sending(connection.uploading, Body, (ending) => putObject(connection, connection.uploading, input, Body, ending));
   }
 
   private async begin(): Promise<string | undefined> {

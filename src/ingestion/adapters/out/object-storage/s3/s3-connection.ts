@@ -6,6 +6,7 @@ import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { SHORT_BODY_BYTES, StoreSilentError } from '../bucket.js';
 import { Crc32InTurns, Sha256InTurns } from './checksums.js';
+import { DirectRequests } from './direct-requests.js';
 import { isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
 import { leavePayloadUnsigned } from './unsigned-payload.js';
@@ -44,6 +45,8 @@ export class S3Connection {
   readonly client: S3Client;
   /** The client for the writing requests of `upload`. Sends each one once, because `persist` decides about retries. */
   readonly uploading: S3Client;
+  /** Requests like those of `client`. */
+  readonly direct: DirectRequests;
   readonly watch: StoreWatch;
   readonly onRetry: () => void;
   private readonly timeoutMs: number;
@@ -75,6 +78,7 @@ export class S3Connection {
     this.client = new S3Client(config);
     this.uploading = new S3Client({ ...config, maxAttempts: 1 });
     for (const client of [this.client, this.uploading]) leavePayloadUnsigned(client);
+    this.direct = new DirectRequests(this.client);
     this.watch = new StoreWatch([this.client, this.uploading], { timeoutMs, onRetry });
   }
 

@@ -2,22 +2,22 @@ import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,
   DeleteObjectsCommand,
-  GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
   type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
-  PutObjectCommand,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { MIB } from '../../../../../common/sizes.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newDirectories, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { wholeBody } from '../whole-body.js';
+import { crc32Of } from './checksums.js';
 import { ConditionalWrite } from './conditional-write.js';
 import { Leftovers } from './leftovers.js';
 import { MultipartUpload } from './multipart-upload.js';
+import { getObject, getWholeObject, putObject } from './object-requests.js';
 import { S3Connection, type S3ConnectionOptions } from './s3-connection.js';
 import { errorNameOf, isForbidden, orUndefined } from './s3-errors.js';
 import { removeParts } from './unfinished-parts.js';
@@ -82,11 +82,13 @@ export class S3Bucket extends Bucket {
   override async read(key: string): Promise<ReadObject | undefined> {
     const { connection } = this;
     for (let attempt = 1; ; attempt++) {
-      const output = await orUndefined(connection.within((options) => connection.client.send(new GetObjectCommand(connection.at(key)), options)));
-      if (!output?.Body) return undefined;
+      const found = await getObject(connection, key);
+      if (!found) return undefined;
+      const { body, length, version, ageMs, crc32 } = found;
       try {
-        const bytes = await wholeBody(output.Body as Readable, output.ContentLength);
-        return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
+        const bytes = await wholeBody(body, length);
+        if (crc32 !== undefined && (await crc32Of(bytes)) !== crc32) throw new Error(`Not the bytes of ${key}: they have another CRC32.`);
+        return { bytes, version, ageMs };
       } catch (error) {
         if (errorNameOf(error) === 'TimeoutError') throw connection.silence();
         // Retried here: the SDK retries a request that failed, but not one whose answer breaks off in the middle.
@@ -98,10 +100,9 @@ export class S3Bucket extends Bucket {
 
   override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     const { connection } = this;
-    const command = new GetObjectCommand({ ...connection.at(key), ...(range && { Range: `bytes=${range.first}-${range.last}` }) });
     try {
-      const output = await orUndefined(connection.within((options) => connection.client.send(command, options)));
-      return output?.Body && piecesOf(output.Body as Readable);
+      const found = await (range ? getObject(connection, key, range) : getWholeObject(connection, key));
+      return found && piecesOf(found.body);
     } catch (error) {
       if (errorNameOf(error) === 'InvalidRange') return Readable.from([]);
       throw error;
@@ -188,8 +189,9 @@ export class S3Bucket extends Bucket {
   ): Promise<string | undefined> {
     const { connection } = this;
     const write = new ConditionalWrite(connection, key);
-    const input = { ...write.object, Body, ...condition };
-    const written = await connection.sending(connection.client, Body, (options) => write.perform(() => connection.client.send(new PutObjectCommand(input), options)));
+    const input = { ...write.object, ...condition };
+    const bytes = Buffer.from(Body.buffer, Body.byteOffset, Body.byteLength);
+    const written = await connection.sending(connection.client, bytes, (options) => write.perform(() => putObject(connection, connection.client, input, bytes, options)));
     return written?.ETag;
   }
 

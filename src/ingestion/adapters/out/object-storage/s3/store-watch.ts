@@ -39,6 +39,28 @@ export class StoreWatch {
     return Math.max(0, now - (lastModified?.getTime() ?? now));
   }
 
+  /**
+   * Notes the store's time in an answer, for `storeTime` and `ageOf`.
+   *
+   * @param output what `ageOf` knows the answer by.
+   */
+  note(answer: unknown, output: object): void {
+    const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
+    const answeredAt = Date.parse(headers?.date ?? '');
+    if (Number.isNaN(answeredAt)) return;
+    this.aheadMs = answeredAt - Date.now();
+    this.answeredAt.set(output, answeredAt);
+  }
+
+  /**
+   * Replaces the error for a silent socket: the SDK would retry, and wait for a silent store several times. Returns any
+   * other error as it is.
+   */
+  translate(error: unknown, elapsedMs: number): unknown {
+    const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
+    return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
+  }
+
   private see(client: S3Client): void {
     client.middlewareStack.add(
       (next) => async (args) => {
@@ -47,12 +69,11 @@ export class StoreWatch {
         const { systemClockOffset: assumedAheadMs } = client.config;
         try {
           const result = await next(args);
-          const answeredAt = this.noteTime(result.response);
-          if (result.output && answeredAt !== undefined) this.answeredAt.set(result.output, answeredAt);
+          this.note(result.response, result.output ?? result);
           return result;
         } catch (error) {
           if (error instanceof S3ServiceException) {
-            this.noteTime(error.$response);
+            this.note(error.$response, error);
             markWrongClock(error, assumedAheadMs);
           }
           throw this.translate(error, performance.now() - begun);
@@ -60,20 +81,6 @@ export class StoreWatch {
       },
       { step: 'deserialize', priority: 'high', name: 'storeWatch' },
     );
-  }
-
-  private noteTime(answer: unknown): number | undefined {
-    const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
-    const answeredAt = Date.parse(headers?.date ?? '');
-    if (Number.isNaN(answeredAt)) return undefined;
-    this.aheadMs = answeredAt - Date.now();
-    return answeredAt;
-  }
-
-  /** Replaces the SDK's error for a silent socket: the SDK would retry, and wait for a silent store several times. */
-  private translate(error: unknown, elapsedMs: number): unknown {
-    const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
-    return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
   }
 }
 

@@ -1,0 +1,189 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import zlib from 'node:zlib';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { StoreSilentError } from '../bucket.js';
+import { S3Bucket } from './s3.bucket.js';
+
+const BYTES = Buffer.from('{"a":1}\n');
+const KEY = "uploads/kind=nowcast/it's (1)*!/ü~%2F a.ndjson";
+/** Those of one moment or one write. */
+const PASSING = ['authorization', 'x-amz-date', 'x-amz-meta-write-id'];
+
+const crc32Of = (bytes: Uint8Array): string => {
+  const crc = Buffer.alloc(4);
+  crc.writeUInt32BE(zlib.crc32(bytes));
+  return crc.toString('base64');
+};
+const found = (crc = crc32Of(BYTES)) => ({ etag: '"1"', 'content-length': BYTES.length, 'x-amz-checksum-crc32': crc });
+
+interface Received {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+type Answer = (response: ServerResponse, request: Pick<IncomingMessage, 'method' | 'headers'>) => unknown;
+const answerFound: Answer = (response) => response.writeHead(200, found()).end(BYTES);
+const answerError = (status: number, code: string): Answer => (response) => response.writeHead(status).end(`<Error><Code>${code}</Code><Message>No.</Message></Error>`);
+
+/** What `S3Bucket` does with requests that it sends without the SDK. That a real server accepts them shows the bucket contract. */
+describe('direct requests', () => {
+  let server: Server;
+  let bucket: S3Bucket;
+  let received: Received[];
+  let retries: number;
+  let answer: Answer;
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    bucket.close();
+    server.close();
+    server.closeAllConnections();
+  });
+
+  const open = async (options: Partial<ConstructorParameters<typeof S3Bucket>[0]> = {}) => {
+    received = [];
+    retries = 0;
+    answer = answerFound;
+    server = createServer((request, response) => {
+      void text(request).then((body) => {
+        received.push({ method: request.method, url: request.url, headers: request.headers, body });
+        answer(response, request);
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    bucket = new S3Bucket({
+      bucket: 'load-data',
+      prefix: 'data',
+      region: 'us-east-1',
+      endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      forcePathStyle: true,
+      timeoutMs: 10_000,
+      maxUploadBytes: 1,
+      onRetry: () => { retries += 1; },
+      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
+      ...options,
+    });
+  };
+  const isDirect = ({ headers }: Received) => headers['amz-sdk-request'] === undefined;
+  const read = async () => (await bucket.read(KEY))?.bytes.toString();
+
+  it.each<[string, Record<string, string>, () => Promise<unknown>]>([
+    ['a read', {}, () => bucket.read(KEY)],
+    ['a read of a range', {}, async () => text(Readable.from((await bucket.open(KEY, { first: 0, last: 4 })) ?? []))],
+    ['a creation', {}, () => bucket.create(KEY, BYTES)],
+    ['a creation, without a checksum', { AWS_REQUEST_CHECKSUM_CALCULATION: 'when_required' }, () => bucket.create(KEY, BYTES)],
+    ['a replacement', {}, () => bucket.replace(KEY, BYTES, '"1"')],
+    ['an unconditional replacement', {}, () => bucket.replace(KEY, BYTES)],
+    ['a short file', {}, async () => {
+      if (received.length === 0) await bucket.create(KEY, BYTES);
+      else await bucket.upload(KEY, Readable.from([BYTES]));
+    }],
+  ])('are like those of the SDK: %s', async (_, variables, call) => {
+    for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+    await open();
+    const results = [await call(), await call()];
+    expect(results[1]).toEqual(results[0]);
+    expect(received.map(isDirect)).toEqual([false, true]);
+    const [bySdk, directly] = received.map(({ headers, ...request }) => ({
+      ...request,
+      signed: /SignedHeaders=([^,]*)/.exec(headers.authorization ?? '')?.[1]?.split(';').filter((name) => !name.startsWith('amz-sdk-')),
+      headers: Object.fromEntries(Object.entries(headers).filter(([name]) => !PASSING.includes(name) && !name.startsWith('amz-sdk-'))),
+    }));
+    expect(directly).toEqual(bySdk);
+    expect(new Set(received.map(({ headers }) => headers['x-amz-meta-write-id'])).size).toBe(received[0]?.method === 'PUT' ? 2 : 1);
+  });
+
+  it('have the credentials of their moment', async () => {
+    let count = 0;
+    // The SDK renews credentials that expire soon.
+    const credentials = () => Promise.resolve({ accessKeyId: `id-${++count}`, secretAccessKey: 'secret', ...(count % 2 === 1 && { sessionToken: `token-${count}` }), expiration: new Date(Date.now() + 1_000) });
+    await open({ credentials });
+    for (let times = 0; times < 4; times++) await read();
+    expect(received.map(isDirect)).toEqual([false, true, true, true]);
+    const used = received.map(({ headers }) => [/Credential=id-(\d+)/.exec(headers.authorization ?? '')?.[1], headers['x-amz-security-token']] as const);
+    for (const [id, token] of used) expect(token).toBe(Number(id) % 2 === 1 ? `token-${String(id)}` : undefined);
+    expect(new Set(used.map(([id]) => id)).size).toBe(4);
+  });
+
+  it.each<[string, Answer]>([
+    ['answers 503', answerError(503, 'SlowDown')],
+    ['answers 429', answerError(429, 'SlowDown')],
+    ['answers 500', answerError(500, 'InternalError')],
+    ['refuses the time of the signature', (response, request) => answerError(403, 'RequestTimeTooSkewed')(response.setHeader('date', new Date(Date.now() + 3_600_000).toUTCString()), request)],
+    ['closes the connection', (response) => response.destroy()],
+    ['closes it in the middle of a refusal', (response) => response.writeHead(404, { 'content-length': 100 }).write('<Error>', () => response.destroy())],
+    ['closes it in the middle of an object', (response) => response.writeHead(200, found()).write('{', () => response.destroy())],
+    ['sends other bytes than it says', (response) => response.writeHead(200, found(crc32Of(Buffer.from('other')))).end(BYTES)],
+  ])('are repeated when the store %s', async (_, failure) => {
+    await open();
+    await read();
+    answer = (response, request) => {
+      answer = answerFound;
+      failure(response, request);
+    };
+    expect(await read()).toBe(BYTES.toString());
+    expect(retries).toBe(1);
+    expect(received).toHaveLength(3);
+  });
+
+  it('do not check the checksum of the parts of an object', async () => {
+    await open();
+    await read();
+    answer = (response) => response.writeHead(200, { ...found('AAAAAA==-2'), 'x-amz-checksum-type': 'COMPOSITE' }).end(BYTES);
+    expect(await read()).toBe(BYTES.toString());
+    expect(received.map(isDirect)).toEqual([false, true]);
+  });
+
+  it.each<[string, Answer, () => Promise<unknown>]>([
+    ['a missing object', answerError(404, 'NoSuchKey'), () => bucket.read(KEY)],
+    ['a taken key', answerError(412, 'PreconditionFailed'), () => bucket.create(KEY, BYTES)],
+  ])('need no second request for %s', async (_, refusal, call) => {
+    await open();
+    await call();
+    answer = (response, request) => (request.method === 'HEAD' ? response.writeHead(404).end() : refusal(response, request));
+    expect(await call()).toBeUndefined();
+    expect(received.filter(({ method }) => method !== 'HEAD').map(isDirect)).toEqual([false, true]);
+    expect(retries).toBe(0);
+  });
+
+  it.each<[string, string, () => Promise<unknown>]>([
+    ['a read', 'NoSuchBucket', () => bucket.read(KEY)],
+    ['a creation', 'NoSuchBucket', () => bucket.create(KEY, BYTES)],
+  ])("reject with the SDK's error: %s", async (_, name, call) => {
+    await open();
+    await call();
+    answer = answerError(404, name);
+    await expect(call()).rejects.toMatchObject({ name, message: 'No.' });
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['a read', () => bucket.read(KEY)],
+    ['a creation', () => bucket.create(KEY, BYTES)],
+  ])('are not repeated when the store is silent: %s', async (_, call) => {
+    await open({ timeoutMs: 1_000 });
+    await call();
+    answer = () => undefined;
+    await expect(call()).rejects.toBeInstanceOf(StoreSilentError);
+    expect(received).toHaveLength(2);
+  });
+
+  it('recognize the object that a creation wrote whose answer was lost', async () => {
+    await open();
+    await bucket.create(KEY, BYTES);
+    let writeId: string | undefined;
+    answer = (response, request) => {
+      if (request.method === 'HEAD') response.writeHead(200, { ...found(), 'x-amz-meta-write-id': writeId }).end();
+      else if (writeId !== undefined) answerError(412, 'PreconditionFailed')(response, request);
+      else {
+        writeId = String(request.headers['x-amz-meta-write-id']);
+        response.destroy();
+      }
+    };
+    expect(await bucket.create(KEY, BYTES)).toBe('"1"');
+  });
+});
