@@ -259,6 +259,25 @@ describe('uploads without a file', () => {
   });
 });
 
+describe('markers of uploads with a file', () => {
+  it('are removed together when the uploads end while another marker is being removed', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    const first = deferred();
+    let removals = 0;
+    bucket.before = async (operation) => {
+      if (operation === 'remove' && ++removals === 1) await first.promise;
+    };
+    await storeUpload(storage, anUploadDraft().file('bytes').build());
+    await vi.waitFor(() => { expect(removals).toBe(1); });
+    for (let number = 0; number < 20; number++) await storeUpload(storage, anUploadDraft().file('bytes').build());
+    first.resolve();
+    await storage.close();
+    expect(removals).toBe(2);
+    expect(bucket.keys.filter((key) => key.startsWith('staging/'))).toEqual([]);
+  });
+});
+
 describe('a store that carries out a request late, after it gave no answer', () => {
   const LATE: [string, keyof Bucket, string][] = [
     ['a marker', 'create', 'staging/'],

@@ -8,6 +8,8 @@ import type { UploadMarker } from './upload-marker.js';
 /** Writes and removes the markers (objects in `staging/`) of this process's uploads with a file. */
 export class UploadMarkers {
   private readonly ending = new Set<Promise<unknown>>();
+  private readonly removable: string[] = [];
+  private removing: Promise<void> | undefined;
 
   constructor(private readonly bucket: Bucket) {}
 
@@ -56,7 +58,17 @@ export class UploadMarkers {
 
   private async remove(marker: Lease<UploadMarker>): Promise<void> {
     await marker.end();
-    await this.bucket.remove([marker.key]);
+    this.removable.push(marker.key);
+    await (this.removing ??= this.removeMarkers());
+  }
+
+  /** Removes a marker, then all those that became removable meanwhile at once, and so on. */
+  private async removeMarkers(): Promise<void> {
+    try {
+      while (this.removable.length > 0) await this.bucket.remove(this.removable.splice(0));
+    } finally {
+      this.removing = undefined;
+    }
   }
 
   private inBackground(action: () => Promise<void>): void {
