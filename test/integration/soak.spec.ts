@@ -40,7 +40,7 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
 
   it('prints a table, draws the curves, and finds no unexpected answer, and no descriptor that stays open', async () => {
     // Memory is read twice in each quarter.
-    await run('local', '--minutes=1.5', '--rate=50');
+    await run('local', '--minutes=1.5', '--rate=25');
     for (const curve of CURVES) expect(soak.stdout).toMatch(new RegExp(`^│ ${curve} +│ '\\d.*'flat'`, 'm'));
     for (const latency of LATENCIES) expect(soak.stdout).toMatch(new RegExp(`^│ ${latency} +│ '\\d.*'(?:flat|unknown)'`, 'm'));
     for (const control of CONTROLS) expect(soak.stdout).toMatch(new RegExp(`^│ ${control} +│ '\\d[^']*' +│ '\\d[^']*' +│ '\\d[^']*' +│ +│ +│$`, 'm'));
@@ -56,6 +56,6 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
 
   it.runIf(isVersitygwAvailable() && isKeycloakAvailable())('finds no unexpected answer with a bucket and Keycloak, and no descriptor that stays open after a burst', async () => {
     // Connections that are never closed are as many as were needed at the same time.
-    await run('distributed', '--minutes=1', '--rate=20', '--burst=200');
+    await run('distributed', '--minutes=1', '--rate=10', '--burst=200');
   }, WITHIN_MS);
 });
