@@ -20,6 +20,8 @@ interface Received {
   /** The header that says what a signature covers: the sha-256 of the body, or `UNSIGNED-PAYLOAD`. */
   readonly signed: unknown;
   readonly crc32: unknown;
+  /** Whether it was sent by the SDK. */
+  readonly isBySdk: boolean;
 }
 
 describe.runIf(isVersitygwAvailable())('a service whose S3 store is reached over TLS', () => {
@@ -41,7 +43,7 @@ describe.runIf(isVersitygwAvailable())('a service whose S3 store is reached over
       const { method, url, headers, rawHeaders } = incoming;
       const pass = (chunks: Buffer[]): void => {
         const body = Buffer.concat(chunks);
-        received.push({ method, length: body.length, signed: headers['x-amz-content-sha256'], crc32: headers['x-amz-checksum-crc32'] });
+        received.push({ method, length: body.length, signed: headers['x-amz-content-sha256'], crc32: headers['x-amz-checksum-crc32'], isBySdk: 'amz-sdk-request' in headers });
         if (isSpoilt && body.length > MIB) {
           isSpoilt = false;
           body[0] = ~(body[0] ?? 0);
@@ -99,6 +101,14 @@ describe.runIf(isVersitygwAvailable())('a service whose S3 store is reached over
     const others = received.filter(({ method }) => method !== 'PUT');
     expect(new Set(others.map(({ method }) => method))).toEqual(new Set(['GET', 'POST']));
     for (const { signed } of others) expect(signed).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  it('gets small objects without the SDK, and none of them twice', async () => {
+    await upload(Buffer.from('some bytes'));
+    received = [];
+    expect((await upload(Buffer.from('some bytes'))).status).toBe(200);
+    const puts = received.filter(({ method }) => method === 'PUT');
+    expect(puts.map(({ isBySdk, signed }) => [isBySdk, signed])).toEqual(Array(3).fill([false, 'UNSIGNED-PAYLOAD']));
   });
 
   it('stores nothing of a file that was changed on its way to the store', async () => {

@@ -133,9 +133,9 @@ async function download() {
 async function prepareDatabase() {
   const port = await freePort();
   const server = new Keycloak(port, 'master', undefined);
+  await launch(server, port, FAST_START, onFile(server));
   const fresh = await mkdtemp(`${DATABASE}.`);
   try {
-    await launch(server, port, FAST_START, onFile(server));
     // Ended by SIGKILL, Keycloak could leave an incomplete database.
     process.kill(server.pid, 'SIGTERM');
     await server.exited;

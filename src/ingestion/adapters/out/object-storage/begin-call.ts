@@ -17,9 +17,9 @@ let hasBegun = false;
 export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => currentJob.run([], work);
 
 /**
- * Resolves when a call to a store may begin. To begin a call, a store's SDK needs about a millisecond of processor
- * time; in a process that has just started, several. So each iteration of the event loop begins at most four calls, and
- * none after 5 ms.
+ * Resolves when a call to a store may begin. To begin a call, a store's SDK needs up to a millisecond of processor time;
+ * in a process that has just started, several. So each iteration of the event loop begins at most four calls, and none
+ * after 5 ms.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {

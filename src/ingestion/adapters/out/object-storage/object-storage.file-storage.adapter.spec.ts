@@ -260,21 +260,24 @@ describe('uploads without a file', () => {
 });
 
 describe('markers of uploads with a file', () => {
-  it('are removed together when the uploads end while another marker is being removed', async () => {
+  it.each([['succeeds'], ['fails']])('are removed together when the uploads end while the removal of another one %s', async (outcome) => {
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
     const first = deferred();
     let removals = 0;
     bucket.before = async (operation) => {
-      if (operation === 'remove' && ++removals === 1) await first.promise;
+      if (operation !== 'remove' || ++removals > 1) return;
+      await first.promise;
+      if (outcome === 'fails') throw new Error('ETIMEDOUT');
     };
     await storeUpload(storage, anUploadDraft().file('bytes').build());
     await vi.waitFor(() => { expect(removals).toBe(1); });
+    const left = bucket.keys.filter((key) => key.startsWith('staging/'));
     for (let number = 0; number < 20; number++) await storeUpload(storage, anUploadDraft().file('bytes').build());
     first.resolve();
     await storage.close();
     expect(removals).toBe(2);
-    expect(bucket.keys.filter((key) => key.startsWith('staging/'))).toEqual([]);
+    expect(bucket.keys.filter((key) => key.startsWith('staging/'))).toEqual(outcome === 'fails' ? left : []);
   });
 });
 

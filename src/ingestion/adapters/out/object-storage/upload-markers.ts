@@ -62,13 +62,10 @@ export class UploadMarkers {
     await (this.removing ??= this.removeMarkers());
   }
 
-  /** Removes a marker, then all those that became removable meanwhile at once, and so on. */
+  /** Removes a marker, then all those that became removable meanwhile at once, and so on. Never rejects. */
   private async removeMarkers(): Promise<void> {
-    try {
-      while (this.removable.length > 0) await this.bucket.remove(this.removable.splice(0));
-    } finally {
-      this.removing = undefined;
-    }
+    while (this.removable.length > 0) await this.bucket.remove(this.removable.splice(0)).catch(() => undefined);
+    this.removing = undefined;
   }
 
   private inBackground(action: () => Promise<void>): void {

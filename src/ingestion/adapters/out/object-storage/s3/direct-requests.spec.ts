@@ -27,7 +27,7 @@ interface Received {
   readonly body: string;
 }
 
-type Answer = (response: ServerResponse, request: Pick<IncomingMessage, 'method' | 'headers'>) => unknown;
+type Answer = (response: ServerResponse, request: Pick<IncomingMessage, 'method' | 'headers' | 'socket'>) => unknown;
 const answerFound: Answer = (response) => response.writeHead(200, found()).end(BYTES);
 const answerError = (status: number, code: string): Answer => (response) => response.writeHead(status).end(`<Error><Code>${code}</Code><Message>No.</Message></Error>`);
 
@@ -117,7 +117,26 @@ describe('direct requests', () => {
     ['refuses the time of the signature', (response, request) => answerError(403, 'RequestTimeTooSkewed')(response.setHeader('date', new Date(Date.now() + 3_600_000).toUTCString()), request)],
     ['closes the connection', (response) => response.destroy()],
     ['closes it in the middle of a refusal', (response) => response.writeHead(404, { 'content-length': 100 }).write('<Error>', () => response.destroy())],
-    ['closes it in the middle of an object', (response) => response.writeHead(200, found()).write('{', () => response.destroy())],
+  ])('are repeated by the SDK when the store %s', async (_, failure) => {
+    await open();
+    const calls: (() => Promise<unknown>)[] = [() => bucket.read(KEY), () => bucket.create(KEY, BYTES), () => bucket.upload(KEY, Readable.from([BYTES]))];
+    await calls[0]?.();
+    await calls[1]?.();
+    for (const call of calls) {
+      received.length = 0;
+      retries = 0;
+      answer = (response, request) => {
+        answer = answerFound;
+        failure(response, request);
+      };
+      await call();
+      expect(received.map(isDirect)).toEqual([true, false]);
+      expect(retries).toBe(1);
+    }
+  });
+
+  it.each<[string, Answer]>([
+    ['closes the connection in the middle of an object', (response) => response.writeHead(200, found()).write('{', () => response.destroy())],
     ['sends other bytes than it says', (response) => response.writeHead(200, found(crc32Of(Buffer.from('other')))).end(BYTES)],
   ])('are repeated when the store %s', async (_, failure) => {
     await open();
@@ -128,7 +147,58 @@ describe('direct requests', () => {
     };
     expect(await read()).toBe(BYTES.toString());
     expect(retries).toBe(1);
-    expect(received).toHaveLength(3);
+    expect(received.map(isDirect)).toEqual([false, true, true]);
+  });
+
+  it('keep their connection after a refusal', async () => {
+    await open();
+    await read();
+    const ports: unknown[] = [];
+    answer = (response, request) => {
+      ports.push(request.socket.remotePort);
+      answerError(404, 'NoSuchKey')(response, request);
+    };
+    for (let times = 0; times < 3; times++) expect(await bucket.read(KEY)).toBeUndefined();
+    expect(new Set(ports).size).toBe(1);
+  });
+
+  it('do not compare checksums unless the SDK asks for them', async () => {
+    vi.stubEnv('AWS_RESPONSE_CHECKSUM_VALIDATION', 'when_required');
+    await open();
+    await read();
+    answer = (response) => response.writeHead(200, found(crc32Of(Buffer.from('other')))).end(BYTES);
+    expect(await read()).toBe(BYTES.toString());
+    expect(received.map(isDirect)).toEqual([false, true]);
+  });
+
+  it.each<[string, (call: () => Promise<unknown>) => Promise<void>, number]>([
+    ['ten in a row', async (call) => { for (let times = 0; times < 10; times++) await call(); }, 0],
+    ['fewer', async (call) => { for (let times = 0; times < 9; times++) await call(); }, 1],
+  ])('end after refusals that the SDK does not get: %s', async (_, refuse, expected) => {
+    await open();
+    await read();
+    answer = (response, request) => (request.headers['amz-sdk-request'] === undefined ? answerError(403, 'AccessDenied') : answerFound)(response, request);
+    await refuse(read);
+    received.length = 0;
+    answer = answerFound;
+    expect(await read()).toBe(BYTES.toString());
+    expect(received.filter(isDirect)).toHaveLength(expected);
+  });
+
+  it('are sent only after a request of the SDK that succeeded', async () => {
+    await open();
+    answer = answerError(404, 'NoSuchKey');
+    expect([await bucket.read(KEY), await bucket.read(KEY)]).toEqual([undefined, undefined]);
+    answer = answerFound;
+    expect([await read(), await read()]).toEqual([BYTES.toString(), BYTES.toString()]);
+    expect(received.map(isDirect)).toEqual([false, false, false, true]);
+  });
+
+  it('have no range after one with a range', async () => {
+    await open();
+    await bucket.open(KEY, { first: 0, last: 4 });
+    await read();
+    expect(received.map(({ headers }) => headers.range)).toEqual(['bytes=0-4', undefined]);
   });
 
   it('do not check the checksum of the parts of an object', async () => {
@@ -139,16 +209,32 @@ describe('direct requests', () => {
     expect(received.map(isDirect)).toEqual([false, true]);
   });
 
-  it.each<[string, Answer, () => Promise<unknown>]>([
-    ['a missing object', answerError(404, 'NoSuchKey'), () => bucket.read(KEY)],
-    ['a taken key', answerError(412, 'PreconditionFailed'), () => bucket.create(KEY, BYTES)],
-  ])('need no second request for %s', async (_, refusal, call) => {
+  it.each<[string, Answer, () => Promise<unknown>, unknown]>([
+    ['a missing object', answerError(404, 'NoSuchKey'), () => bucket.read(KEY), undefined],
+    ['a range beyond the end', answerError(416, 'InvalidRange'), async () => text(Readable.from((await bucket.open(KEY, { first: 90, last: 99 })) ?? [])), ''],
+    ['a taken key', answerError(412, 'PreconditionFailed'), () => bucket.create(KEY, BYTES), undefined],
+    ['another version', answerError(412, 'PreconditionFailed'), () => bucket.replace(KEY, BYTES, '"1"'), undefined],
+    ['a missing version', answerError(404, 'NoSuchKey'), () => bucket.replace(KEY, BYTES, '"1"'), undefined],
+  ])('need no second request for %s', async (_, refusal, call, expected) => {
     await open();
     await call();
     answer = (response, request) => (request.method === 'HEAD' ? response.writeHead(404).end() : refusal(response, request));
-    expect(await call()).toBeUndefined();
+    expect(await call()).toEqual(expected);
     expect(received.filter(({ method }) => method !== 'HEAD').map(isDirect)).toEqual([false, true]);
     expect(retries).toBe(0);
+  });
+
+  it('are repeated directly after a conflict with another write', async () => {
+    await open();
+    await bucket.create(KEY, BYTES);
+    let conflicts = 2;
+    answer = (response, request) => {
+      if (request.method === 'HEAD') response.writeHead(404).end();
+      else (conflicts-- > 0 ? answerError(409, 'ConditionalRequestConflict') : answerFound)(response, request);
+    };
+    expect(await bucket.create(KEY, BYTES)).toBe('"1"');
+    expect(received.filter(({ method }) => method !== 'HEAD').map(isDirect)).toEqual([false, true, true, true]);
+    expect(retries).toBe(2);
   });
 
   it.each<[string, string, () => Promise<unknown>]>([
@@ -159,6 +245,7 @@ describe('direct requests', () => {
     await call();
     answer = answerError(404, name);
     await expect(call()).rejects.toMatchObject({ name, message: 'No.' });
+    expect(received.map(isDirect)).toEqual([false, true, false]);
   });
 
   it.each<[string, () => Promise<unknown>]>([
@@ -169,12 +256,15 @@ describe('direct requests', () => {
     await call();
     answer = () => undefined;
     await expect(call()).rejects.toBeInstanceOf(StoreSilentError);
-    expect(received).toHaveLength(2);
+    expect(received.map(isDirect)).toEqual([false, true]);
   });
 
-  it('recognize the object that a creation wrote whose answer was lost', async () => {
+  it.each<[string, () => Promise<unknown>]>([
+    ['a creation', () => bucket.create(KEY, BYTES)],
+    ['a replacement', () => bucket.replace(KEY, BYTES, '"1"')],
+  ])('recognize the object that they wrote although the answer was lost: %s', async (_, call) => {
     await open();
-    await bucket.create(KEY, BYTES);
+    await call();
     let writeId: string | undefined;
     answer = (response, request) => {
       if (request.method === 'HEAD') response.writeHead(200, { ...found(), 'x-amz-meta-write-id': writeId }).end();
@@ -184,6 +274,7 @@ describe('direct requests', () => {
         response.destroy();
       }
     };
-    expect(await bucket.create(KEY, BYTES)).toBe('"1"');
+    expect(await call()).toBe('"1"');
+    expect(received.map((request) => [request.method, isDirect(request)])).toEqual([['PUT', false], ['PUT', true], ['PUT', false], ['HEAD', false]]);
   });
 });

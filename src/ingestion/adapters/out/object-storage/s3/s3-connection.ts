@@ -43,7 +43,10 @@ export class S3Connection {
   readonly bucket: string;
   readonly prefix: string;
   readonly client: S3Client;
-  /** The client for the writing requests of `upload`. Sends each one once, because `persist` decides about retries. */
+  /**
+   * The client for the writing requests of `upload` that aren't direct. Sends each one once, because `persist` decides
+   * about retries.
+   */
   readonly uploading: S3Client;
   /** Requests like those of `client`. */
   readonly direct: DirectRequests;
