@@ -42,6 +42,10 @@ interface Pattern {
   /** The names of the headers of the SDK's request. */
   readonly headers: ReadonlySet<string>;
   readonly signer: Signer;
+  /** Whether the store has refused the latest direct request, and not because of its object. */
+  isRefused: boolean;
+  /** How often in a row the SDK has then sent such a request with success. */
+  overruled: number;
 }
 
 const COMMANDS: ReadonlySet<string> = new Set<DirectCommand>(['GetObjectCommand', 'PutObjectCommand']);
@@ -55,8 +59,8 @@ const COMMON_HEADERS: ReadonlySet<string> = new Set([
   'x-amz-user-agent',
 ]);
 const UNSIGNED = 'UNSIGNED-PAYLOAD';
-/** So many refusals in a row end the direct requests of a command. */
-const MAX_REFUSALS = 10;
+/** When the SDK has had success so often where direct requests of a command had none, no more are sent. */
+const MAX_OVERRULED = 10;
 /** The header `authorization` of Signature Version 4, with the region. Other signatures have another scheme or service. */
 const SIGNATURE = /^AWS4-HMAC-SHA256 Credential=[^/]+\/\d{8}\/([^/]+)\/s3\/aws4_request,/;
 
@@ -68,17 +72,16 @@ const SIGNATURE = /^AWS4-HMAC-SHA256 Credential=[^/]+\/\d{8}\/([^/]+)\/s3\/aws4_
  */
 export class DirectRequests {
   private readonly patterns = new Map<string, Pattern>();
-  /** How often in a row the store has refused the requests of a command, for a reason that an object isn't. */
-  private readonly refusals = new Map<string, number>();
 
   constructor(private readonly client: S3Client) {
     client.middlewareStack.add(
       (next, { commandName = '' }) => async (args) => {
         const result = await next(args);
         const { statusCode = 0 } = result.response as { readonly statusCode?: number };
-        if (COMMANDS.has(commandName) && !this.patterns.has(commandName) && statusCode >= 200 && statusCode < 300) {
-          await this.learn(commandName, args.request as HttpRequest, args.input as GetObjectCommandInput | PutObjectCommandInput);
-        }
+        if (!COMMANDS.has(commandName) || statusCode < 200 || statusCode >= 300) return result;
+        const pattern = this.patterns.get(commandName);
+        if (!pattern) await this.learn(commandName, args.request as HttpRequest, args.input as GetObjectCommandInput | PutObjectCommandInput);
+        else if (pattern.isRefused) Object.assign(pattern, { isRefused: false, overruled: pattern.overruled + 1 });
         return result;
       },
       // After the step in which the SDK signs.
@@ -93,19 +96,19 @@ export class DirectRequests {
 
   /**
    * Sends a request once. Resolves to any answer of the store, and to undefined if the SDK hasn't sent a request of
-   * this command successfully yet, or signs in another way, or if the store refuses such requests again and again.
-   * Rejects when the connection fails or is silent for the time-out, when
-   * there are no credentials, and when the signal aborts.
+   * this command successfully yet, or signs in another way, or if the store has refused ten such requests in a row that
+   * the SDK then sent with success. Rejects when the connection fails or is silent for the time-out, when there are no
+   * credentials, and when the signal aborts.
    */
   async send(command: DirectCommand, { key, headers, body, abortSignal }: DirectRequest): Promise<DirectAnswer | undefined> {
     const pattern = this.patterns.get(command);
-    const refusals = this.refusals.get(command) ?? 0;
-    if (!pattern || refusals >= MAX_REFUSALS) return undefined;
+    if (!pattern || pattern.overruled >= MAX_OVERRULED) return undefined;
     const { config } = this.client;
     const request: HttpRequest = { ...pattern.request, path: pattern.directory + encoded(key), headers: { ...pattern.request.headers, ...headers }, body };
     const signed = await pattern.signer.sign(request, { signingDate: new Date(Date.now() + config.systemClockOffset) });
     const { response } = (await config.requestHandler.handle(signed, { abortSignal })) as { readonly response: DirectAnswer };
-    this.refusals.set(command, isRefusal(response.statusCode) ? refusals + 1 : 0);
+    pattern.isRefused = isRefusal(response.statusCode);
+    if (!pattern.isRefused) pattern.overruled = 0;
     return response;
   }
 
@@ -122,6 +125,8 @@ export class DirectRequests {
       directory: path.slice(0, -key.length),
       headers: new Set(Object.keys(headers)),
       signer: await this.client.config.signer({ name: 'sigv4', signingName: 's3', signingRegion, properties: {} }),
+      isRefused: false,
+      overruled: 0,
     });
   }
 }
