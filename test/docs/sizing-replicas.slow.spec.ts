@@ -14,9 +14,9 @@ import { Compactor } from '../../src/ingestion/adapters/out/object-storage/compa
 import { LateSegments } from '../../src/ingestion/adapters/out/object-storage/event-outbox/late-segments.js';
 import { LostClaims } from '../../src/ingestion/adapters/out/object-storage/lost-claims.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
-import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { Sweeper } from '../../src/ingestion/adapters/out/object-storage/sweeper.js';
 import { anUploadDraft, InMemoryBucket } from '../../src/testing/index.js';
+import { s3BucketAt } from '../support/s3-bucket-at.js';
 
 const logger = { warn: () => undefined };
 
@@ -124,7 +124,7 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
     await once(server, 'listening');
     const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const onRetry = () => { throw new Error('A request was repeated.'); };
-    const s3 = new S3Bucket({ bucket: 'load-data', prefix: '', region: 'us-east-1', endpoint, forcePathStyle: true, timeoutMs: 10_000, maxUploadBytes: 1, onRetry, credentials: { accessKeyId: 'id', secretAccessKey: 'secret' } });
+    const s3 = s3BucketAt(server, { onRetry });
     const azure = new AzureBlobBucket({ container: 'load-data', account: { connectionString: `DefaultEndpointsProtocol=http;BlobEndpoint=${endpoint}/account;AccountName=account;AccountKey=a2V5` }, timeoutMs: 10_000, onRetry });
     const counted = async (bucket: Bucket, parts: number, partBytes: number): Promise<number> => {
       requests = 0;
@@ -297,8 +297,7 @@ describe('docs/sizing-replicas.md: requests of the background work', () => {
       request.resume().once('end', () => response.end('<x/>'));
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const s3 = new S3Bucket({ bucket: 'load-data', prefix: '', region: 'us-east-1', endpoint, forcePathStyle: true, timeoutMs: 10_000, maxUploadBytes: 1, credentials: { accessKeyId: 'id', secretAccessKey: 'secret' } });
+    const s3 = s3BucketAt(server);
     await s3.checkRights('health-rights');
     const [row = ''] = rowOf('a check of `/health/ready`, or a scrape of `/metrics`');
     expect(row).toContain(`Once a minute also ${requests.LIST} LIST, ${requests.HEAD} HEAD and ${requests.removals} removals`);

@@ -19,7 +19,7 @@ const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'E
  * Errors by which a store refuses a write. `NoSuchKey`: the object to be replaced is missing. `NoSuchUpload`: the
  * multipart upload no longer exists, usually because an earlier attempt has completed it.
  */
-const REFUSALS: ReadonlySet<string> = new Set([
+export const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
   ...CONFLICTS,
   'NoSuchKey',

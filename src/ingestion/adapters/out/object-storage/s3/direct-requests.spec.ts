@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import zlib from 'node:zlib';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { s3BucketAt } from '../../../../../../test/support/s3-bucket-at.js';
 import { StoreSilentError } from '../bucket.js';
-import { S3Bucket } from './s3.bucket.js';
+import type { S3Bucket, S3BucketOptions } from './s3.bucket.js';
 
 const BYTES = Buffer.from('{"a":1}\n');
 const KEY = "uploads/kind=nowcast/it's (1)*!/ü~%2F a.ndjson";
@@ -45,7 +45,7 @@ describe('direct requests', () => {
     server.closeAllConnections();
   });
 
-  const open = async (options: Partial<ConstructorParameters<typeof S3Bucket>[0]> = {}) => {
+  const open = async (options: Partial<S3BucketOptions> = {}) => {
     received = [];
     retries = 0;
     answer = answerFound;
@@ -56,18 +56,7 @@ describe('direct requests', () => {
       });
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    bucket = new S3Bucket({
-      bucket: 'load-data',
-      prefix: 'data',
-      region: 'us-east-1',
-      endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      forcePathStyle: true,
-      timeoutMs: 10_000,
-      maxUploadBytes: 1,
-      onRetry: () => { retries += 1; },
-      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
-      ...options,
-    });
+    bucket = s3BucketAt(server, { onRetry: () => { retries += 1; }, ...options });
   };
   const isDirect = ({ headers }: Received) => headers['amz-sdk-request'] === undefined;
   const read = async () => (await bucket.read(KEY))?.bytes.toString();

@@ -5,6 +5,7 @@ import { GetObjectCommand, PutObjectCommand, type S3Client, S3ServiceException }
 import { type ByteRange, SHORT_BODY_BYTES, StoreSilentError } from '../bucket.js';
 import { wholeBody } from '../whole-body.js';
 import { crc32Of } from './checksums.js';
+import { REFUSALS } from './conditional-write.js';
 import type { DirectAnswer, DirectCommand, DirectRequest } from './direct-requests.js';
 import type { S3Connection } from './s3-connection.js';
 import { orUndefined } from './s3-errors.js';
@@ -33,7 +34,7 @@ export interface PutInput {
 /** As the SDK's: the pause before the first repeated request is shorter than this, by chance. */
 const MAX_PAUSE_MS = 100;
 /** The codes of refusals that a repeated request would get as well. */
-const FINAL: ReadonlySet<string> = new Set(['NoSuchKey', 'InvalidRange', 'PreconditionFailed', 'ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
+const FINAL: ReadonlySet<string> = new Set([...REFUSALS, 'InvalidRange']);
 
 /**
  * Requests an object, or a range of it, directly if possible (`DirectRequests`). Undefined if the object is missing.

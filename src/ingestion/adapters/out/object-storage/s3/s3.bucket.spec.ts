@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import { type AddressInfo } from 'node:net';
 import zlib from 'node:zlib';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { s3BucketAt } from '../../../../../../test/support/s3-bucket-at.js';
 import { processMemory } from '../../../../../common/memory-budget.js';
 import { MIB } from '../../../../../common/sizes.js';
 import { StoreSilentError } from '../bucket.js';
-import { S3Bucket } from './s3.bucket.js';
+import type { S3Bucket, S3BucketOptions } from './s3.bucket.js';
 
 const DATE = 'Fri, 01 Jan 2010 00:01:30 GMT';
 const LAST_MODIFIED = 'Fri, 01 Jan 2010 00:00:00 GMT';
@@ -27,23 +27,11 @@ describe('S3Bucket', () => {
     server.close();
   });
 
-  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, options: Partial<ConstructorParameters<typeof S3Bucket>[0]> = {}) => {
+  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, options: Partial<S3BucketOptions> = {}) => {
     server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
     retries = 0;
-    bucket = new S3Bucket({
-      bucket: 'load-data',
-      prefix: '/data/',
-      region: 'us-east-1',
-      endpoint: `http://127.0.0.1:${port}`,
-      forcePathStyle: true,
-      timeoutMs: 10_000,
-      maxUploadBytes: 1,
-      onRetry: () => { retries += 1; },
-      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
-      ...options,
-    });
+    bucket = s3BucketAt(server, { prefix: '/data/', onRetry: () => { retries += 1; }, ...options });
   };
 
   it('also limits the time for credentials before it sends a long object', async () => {
