@@ -200,6 +200,8 @@ describe('the metrics of a bucket', () => {
 
   const json = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"additional_data":"meter 7"}' };
   const file = { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'a,b' };
+  /** Too long to be read whole before the call to the bucket begins. */
+  const LONG = 'a'.repeat(100_000);
 
   beforeEach(async () => {
     await app.close();
@@ -231,10 +233,10 @@ describe('the metrics of a bucket', () => {
 
     bucket.before = () => undefined;
     const wrongDigest = { 'X-Upload-Digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` };
-    expect((await fetch(url + UPLOAD, { ...file, headers: { ...file.headers, ...wrongDigest } })).status).toBe(400);
+    expect((await fetch(url + UPLOAD, { ...file, body: LONG, headers: { ...file.headers, ...wrongDigest } })).status).toBe(400);
     expect(await uploadCalls()).toEqual({ ok: 1, failed: 1, aborted: 1 });
 
-    const client = await SlowUpload.begin(Number(new URL(url).port));
+    const client = await SlowUpload.begin(Number(new URL(url).port), LONG);
     await expect.poll(() => values('load_data_bucket_calls_in_progress'), { interval: 5 }).toEqual({ '': 1 });
     client.destroy();
     await expect.poll(uploadCalls, { interval: 5 }).toEqual({ ok: 1, failed: 1, aborted: 2 });

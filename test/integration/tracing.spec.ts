@@ -24,7 +24,8 @@ afterEach(() => workspace.dispose());
 
 it.each<[string, Record<string, string>, string, string[]]>([
   ['without a file', { 'content-type': 'application/json' }, '{"additional_data":"meter 7"}', ['UploadLoadData > FileStorage.store > wait for the index', 'UploadLoadData > FileStorage.store > wait for the index > Bucket.create']],
-  ['with a file', { 'content-type': 'text/csv' }, 'a,b', ['UploadLoadData > FileStorage.store > Bucket.upload', 'UploadLoadData > FileStorage.store > Bucket.create']],
+  ['with a small file', { 'content-type': 'text/csv' }, 'a,b', ['UploadLoadData > FileStorage.store > wait for a batch > Bucket.upload', 'UploadLoadData > FileStorage.store > wait for a batch > Bucket.create']],
+  ['with a longer file', { 'content-type': 'text/csv' }, 'a'.repeat(100_000), ['UploadLoadData > FileStorage.store > Bucket.upload', 'UploadLoadData > FileStorage.store > Bucket.create']],
 ])('an upload to a bucket has spans of the calls to the bucket: one %s', async (_name, headers, body, expected) => {
   const [azurite, receiver] = await Promise.all([startAzurite(), OtlpReceiver.start()]);
   try {

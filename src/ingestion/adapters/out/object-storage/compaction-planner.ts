@@ -3,7 +3,7 @@ import { MIB } from '../../../../common/sizes.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 import type { Plan } from './compaction-plan.js';
-import { listSegments, markedUploads } from './day-segments.js';
+import { listSegments, markedSegmentIds } from './day-segments.js';
 import { isPartlyConfirmed } from './event-outbox/cursor.js';
 import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
@@ -40,7 +40,7 @@ export interface MalformedSegment {
  *
  * - Segments that are empty, malformed, 16 MiB or longer, or at most ten minutes old.
  * - Segments with a name that no upload gives.
- * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
+ * - Segments whose uploads have a marker in `staging/`, because a sweeper may still have to find their lines there.
  * - All segments of a day while the receiver may have confirmed the events of only some of them. The event outbox
  *   remembers which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
  * - Segments with a line under an `Idempotency-Key`, until they are over 25 hours old and the day ended over 25 hours
@@ -76,7 +76,7 @@ export class CompactionPlanner {
       if (origin === 'original') (isSlow ? slow : others).add(segment);
     }
     // Markers are listed after the segments: a marker is created before its segment, so none still needed is missed.
-    const marked = await markedUploads(this.bucket);
+    const marked = await markedSegmentIds(this.bucket);
     return (await this.planOf(others.without(marked), false)) ?? this.planOf(slow.without(marked), true);
   }
 
@@ -136,12 +136,12 @@ class Candidates {
   }
 
   /**
-   * Yields the segments that aren't those of the given uploads, each once, in the order of the keys. Keys are ASCII, so
+   * Yields the segments without the given ids (`uploadIdIn`), each once, in the order of the keys. Keys are ASCII, so
    * their order as texts is that of their bytes.
    */
-  *without(uploadIds: ReadonlySet<string>): Generator<ListedObject> {
+  *without(ids: ReadonlySet<string>): Generator<ListedObject> {
     const once = () => [...new Map(this.segments.map((segment) => [segment.key, segment])).values()];
     const ordered = this.isOrdered ? this.segments : once().sort((one, other) => (one.key < other.key ? -1 : 1));
-    for (const segment of ordered) if (!uploadIds.has(uploadIdIn(segment.key))) yield segment;
+    for (const segment of ordered) if (!ids.has(uploadIdIn(segment.key))) yield segment;
   }
 }

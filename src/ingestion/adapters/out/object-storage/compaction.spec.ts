@@ -214,6 +214,14 @@ describe('compactDay', () => {
         return key;
       },
     ],
+    [
+      'a segment whose uploads share a marker',
+      async (bucket) => {
+        const key = await put(bucket, line('a') + line('b'));
+        await bucket.create(`staging/${key.slice(DIRECTORY.length)}`, Buffer.from('{}'));
+        return key;
+      },
+    ],
   ])('leaves %s alone', async (_, make, problem) => {
     const bucket = new InMemoryBucket();
     const key = await make(bucket);

@@ -17,10 +17,10 @@ export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSign
 }
 
 /**
- * The ids of the uploads that have a marker (an object in `staging/`), and the names of the markers of removals.
+ * The names of the markers (objects in `staging/`): of those of uploads, what `uploadIdIn` returns for their segments.
  * Rejects with errors of the bucket.
  */
-export async function markedUploads(bucket: Bucket): Promise<Set<string>> {
+export async function markedSegmentIds(bucket: Bucket): Promise<Set<string>> {
   const ids = new Set<string>();
   for await (const { key } of bucket.list(MARKERS)) ids.add(uploadIdIn(key));
   return ids;

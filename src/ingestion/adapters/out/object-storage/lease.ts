@@ -55,8 +55,13 @@ export class Lease<Content extends LeaseContent> {
    */
   async setSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
-    if (segment === this.content.segment) return;
-    this.content = { ...this.content, segment };
+    if (segment !== this.content.segment) await this.rewrite({ ...this.content, segment });
+  }
+
+  /** Writes another content to the lease's object. Call it before `end`. Throws what `setSegment` throws. */
+  async rewrite(content: Content): Promise<void> {
+    if (this.isLost) throw new LeaseLostError(this.key);
+    this.content = content;
     await this.write();
   }
 

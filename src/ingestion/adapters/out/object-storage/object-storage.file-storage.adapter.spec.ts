@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { deferred } from '../../../../../test/support/deferred.js';
 import { DAY_MS } from '../../../../common/durations.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
@@ -8,7 +8,7 @@ import { fileStorageContract, type FileStorageContractSubject } from '../../../.
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
-import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
+import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { UploadLoadData, type UploadLoadDataCommand } from '../../../application/upload-load-data.use-case.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
@@ -47,9 +47,12 @@ fileStorageContract('object storage, in memory', setUp);
 storedUploadsContract('object storage, in memory', setUp);
 eventOutboxContract('object storage, in memory', setUp);
 
+/** The first chunk of a file that is too long to share a marker and a segment. */
+const LONG = 'the '.padStart(100_000);
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
 const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
-  ['a file', false, () => anUploadDraft().file('the ', 'bytes')],
+  ['a small file', false, () => anUploadDraft().file('the ', 'bytes')],
+  ['a longer file', false, () => anUploadDraft().file(LONG, 'bytes')],
   ['a file under a key', true, () => anUploadDraft().with(KEYED).file('the ', 'bytes')],
   ['no file, under a key', true, () => anUploadDraft().with(KEYED)],
 ];
@@ -106,11 +109,11 @@ function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
 }
 
 /** A file whose client pauses in the middle of the bytes until `goOn` is called. */
-function pausedFile() {
+function pausedFile(first = LONG) {
   const gate = deferred();
   const begun = deferred();
   async function* bytes() {
-    yield Buffer.from('the ');
+    yield Buffer.from(first);
     begun.resolve();
     await gate.promise;
     yield Buffer.from('bytes');
@@ -120,8 +123,8 @@ function pausedFile() {
 
 async function expectWhole(view: BucketView, count?: number): Promise<void> {
   const lines = await view.lines();
-  expect(await view.contentPaths()).toEqual(lines.flatMap(({ content_path }) => content_path ?? []));
-  for (const { content_path } of lines) if (content_path) expect(String(await view.bytes(content_path))).toBe('the bytes');
+  expect(await view.contentPaths()).toEqual(lines.flatMap(({ content_path }) => content_path ?? []).sort());
+  for (const { content_path } of lines) if (content_path) expect(String(await view.bytes(content_path)).trim()).toBe('the bytes');
   if (count !== undefined) expect(lines).toHaveLength(count);
 }
 
@@ -259,6 +262,230 @@ describe('uploads without a file', () => {
   });
 });
 
+describe('small files', () => {
+  /** How many writes are in progress at once. A further upload waits, and shares what it takes with others that wait. */
+  const AT_ONCE = 4;
+  const storeMany = (storage: ObjectStorageFileStorage, count: number) =>
+    Promise.allSettled(Array.from({ length: count }, () => storage.store(anUploadDraft().file('the ', 'bytes').build())));
+
+  it('share markers and segments while they wait, and none waits for a timer', async () => {
+    const bucket = new InMemoryBucket();
+    const written: string[] = [];
+    bucket.before = (operation, key) => {
+      if (operation === 'create' || operation === 'upload') written.push(key.slice(0, key.indexOf('/')));
+    };
+    const storage = open(bucket);
+    // Four alone, and then 196 with 64 at most.
+    await storeMany(storage, 200);
+    await storage.close();
+    const view = new BucketView(bucket);
+    await expectWhole(view, 200);
+    expect(await view.keys('staging/')).toEqual([]);
+    const counts = ['files', 'staging', 'uploads'].map((directory) => written.filter((each) => each === directory).length);
+    expect(counts).toEqual([200, 8, 8]);
+  });
+
+  describe.each(['before', 'after'] as const)('of a process that crashes %s', (moment) => {
+    it.each(Array.from({ length: 32 }, (_, count) => count))('operation %i are stored completely or not at all after another process has swept', async (count) => {
+      const bucket = new InMemoryBucket();
+      const { reached, goOn } = pauseAt(bucket, count, moment);
+      const storage = open(bucket);
+      const storing = storeMany(storage, AT_ONCE + 4);
+      await Promise.race([reached, storing]);
+      const other = later(bucket);
+      const view = new BucketView(other);
+      await new Sweeper(other, logger).sweep();
+      await expectWhole(view);
+
+      goOn();
+      const outcomes = await storing;
+      await storage.close();
+      await new Sweeper(later(bucket), logger).sweep();
+      await expectWhole(view);
+      await new Sweeper(muchLater(bucket), logger).sweep();
+      const stored = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value.uploadId] : []));
+      expect((await view.lines()).map(({ upload_id }) => upload_id).sort()).toEqual(stored.sort());
+      await expectWhole(view, stored.length);
+      expect(await view.keys('staging/')).toEqual([]);
+    });
+  });
+
+  /**
+   * Stores five small files that share a marker, after four others. The writes of the first ones of the five end when
+   * `end` is called.
+   */
+  async function withStraggler(mine: InMemoryBucket, storage: ObjectStorageFileStorage, count = 1) {
+    const [early, straggling] = [deferred(), deferred()];
+    const asked: string[] = [];
+    let failure: Error | undefined;
+    mine.before = async (operation, key) => {
+      if (operation !== 'upload') return;
+      if (asked.push(key) <= AT_ONCE) return early.promise;
+      if (asked.length > AT_ONCE + count) return;
+      await straggling.promise;
+      if (failure) throw failure;
+    };
+    const outcomes = Array.from({ length: AT_ONCE + 5 }, () => outcomeOf(storage.store(anUploadDraft().file('the ', 'bytes').build())));
+    await vi.waitFor(() => { expect(asked).toHaveLength(AT_ONCE); });
+    early.resolve();
+    await vi.waitFor(() => { expect(asked).toHaveLength(AT_ONCE + 5); });
+    const end = (error?: Error): void => {
+      failure = error;
+      straggling.resolve();
+    };
+    return { path: asked[AT_ONCE] ?? '', straggler: outcomes[AT_ONCE], others: outcomes.filter((_, index) => index !== AT_ONCE), end };
+  }
+
+  const outcomeOf = (storing: Promise<UploadReceipt>) => storing.then(() => 'stored', (error: unknown) => error);
+  const allOf = async (outcomes: readonly Promise<unknown>[]) => [...new Set(await Promise.all(outcomes))];
+
+  it.each([
+    ['fails', () => new Error('ECONNRESET')],
+    ['is not answered', () => new StoreSilentError(1)],
+  ])('are stored when the write of another one that they share a marker with %s, and nothing of that one is left, even if its bytes arrive late', async (_, failure) => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const { path, straggler, others, end } = await withStraggler(mine, storage);
+    end(failure());
+    expect(await straggler).toMatchObject({ kind: 'storage-failure' });
+    expect(await allOf(others)).toEqual(['stored']);
+    await storage.close();
+    const view = new BucketView(bucket);
+    await expectWhole(view, AT_ONCE + 4);
+    await bucket.create(path, Buffer.from('the bytes'));
+    await new Sweeper(muchLater(bucket), logger).sweep();
+    await expectWhole(view, AT_ONCE + 4);
+    expect(await view.keys('staging/')).toEqual([]);
+  });
+
+  describe('that share a marker with one whose write takes more than a second longer', () => {
+    beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
+    afterEach(() => vi.useRealTimers());
+
+    async function begin() {
+      const bucket = new InMemoryBucket();
+      const mine = bucket.another();
+      const storage = open(mine);
+      const storing = await withStraggler(mine, storage);
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(await allOf(storing.others)).toEqual(['stored']);
+      return { bucket, mine, storage, ...storing, view: new BucketView(bucket) };
+    }
+
+    it.each([
+      ['is stored too, even after its turn', undefined, 1],
+      ['leaves nothing when it fails', new Error('ECONNRESET'), 0],
+    ])('are stored before it, and it %s', async (_, failure, more) => {
+      const { straggler, end, storage, view } = await begin();
+      expect(await view.keys('staging/')).toHaveLength(1);
+      end(failure);
+      expect(await straggler).toEqual(failure ? expect.objectContaining({ kind: 'storage-failure' }) : 'stored');
+      await storage.close();
+      await expectWhole(view, AT_ONCE + 4 + more);
+    });
+
+    it('stay when the process crashes, and nothing of that one is left', async () => {
+      const { bucket, straggler, end, storage, view } = await begin();
+      await new Sweeper(later(bucket), logger).sweep();
+      await expectWhole(view, AT_ONCE + 4);
+      // The process was only paused.
+      end();
+      expect(await straggler).toMatchObject({ kind: 'storage-failure' });
+      await storage.close();
+      await new Sweeper(muchLater(bucket), logger).sweep();
+      await expectWhole(view, AT_ONCE + 4);
+      expect(await view.keys('staging/')).toEqual([]);
+    });
+  });
+
+  it.each<[string, (operation: keyof Bucket, key: string) => boolean]>([
+    ['its own marker is not written', (operation, key) => operation === 'create' && key.startsWith('staging/')],
+    ['the shared marker is not rewritten', (operation, key) => operation === 'replace' && key.startsWith('staging/')],
+  ])('are undone together with one that fails, when %s', async (_, isConcerned) => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const { straggler, others, end } = await withStraggler(mine, storage);
+    let isFailing = true;
+    mine.before = (operation, key) => {
+      if (!isConcerned(operation, key) || !isFailing) return;
+      isFailing = false;
+      throw new StoreSilentError(1);
+    };
+    end(new Error('ECONNRESET'));
+    for (const outcome of [straggler, ...others.slice(AT_ONCE)]) expect(await outcome).toMatchObject({ kind: 'storage-failure' });
+    await storage.close();
+    await expectWhole(new BucketView(bucket), AT_ONCE);
+    await new Sweeper(muchLater(bucket), logger).sweep();
+    await expectWhole(new BucketView(bucket), AT_ONCE);
+    expect(await new BucketView(bucket).keys('staging/')).toEqual([]);
+  });
+
+  it('wait for those that share their marker while the store is slow with most of them', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const { straggler, others, end } = await withStraggler(mine, storage, 3);
+    await vi.advanceTimersByTimeAsync(5_000);
+    end();
+    expect(await allOf([...others, ...(straggler ? [straggler] : [])])).toEqual(['stored']);
+    await storage.close();
+    const view = new BucketView(bucket);
+    await expectWhole(view, AT_ONCE + 5);
+    expect(await view.keys('uploads/')).toHaveLength(AT_ONCE + 1);
+  });
+
+  it('keep the file of one that has continued alone, when all others of their marker are removed before a sweep', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const { path, straggler, others, end } = await withStraggler(mine, storage);
+    const { before } = mine;
+    mine.before = (operation, key) => {
+      if (operation === 'remove') throw new Error('crashed');
+      return before(operation, key);
+    };
+    await vi.advanceTimersByTimeAsync(1_000);
+    await Promise.all(others);
+    end();
+    expect(await straggler).toBe('stored');
+    await storage.close();
+    const view = new BucketView(bucket);
+    const other = open(bucket.another());
+    for (const { upload_id: id, content_path: contentPath } of await view.lines()) if (contentPath !== path) await other.storedUploads.remove(id);
+    await expectWhole(view, 1);
+    for (const sweptAt of [later(bucket), muchLater(bucket)]) {
+      await new Sweeper(sweptAt, logger).sweep();
+      await expectWhole(view, 1);
+    }
+    expect(await view.keys('staging/')).toEqual([]);
+    await other.close();
+  });
+
+  it('of clients that are slow or hang up leave nothing in the store meanwhile', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    const { bytes, begun, goOn } = pausedFile('the ');
+    const storing = storage.store(anUploadDraft().with({ bytes }).build());
+    await begun;
+    async function* gone() {
+      yield await Promise.resolve(Buffer.from('the '));
+      throw new Error('gone');
+    }
+    await expect(storage.store(anUploadDraft().with({ bytes: gone() }).build())).rejects.toThrow('gone');
+    for (const prefix of ['files/', 'staging/', 'uploads/']) expect(await new BucketView(bucket).keys(prefix)).toEqual([]);
+    goOn();
+    await storing;
+    await storage.close();
+    await expectWhole(new BucketView(bucket), 1);
+  });
+});
+
 describe('markers of uploads with a file', () => {
   it.each([['succeeds'], ['fails']])('are removed together when the uploads end while the removal of another one %s', async (outcome) => {
     const bucket = new InMemoryBucket();
@@ -282,26 +509,26 @@ describe('markers of uploads with a file', () => {
 });
 
 describe('a store that carries out a request late, after it gave no answer', () => {
-  const LATE: [string, keyof Bucket, string][] = [
-    ['a marker', 'create', 'staging/'],
-    ['a file', 'upload', 'files/'],
-    ['a line', 'create', 'uploads/'],
-    ['a claim', 'create', 'idempotency/'],
+  const LATE: [string, string][] = [
+    ['a marker', 'staging/'],
+    ['a file', 'files/'],
+    ['a line', 'uploads/'],
+    ['a claim', 'idempotency/'],
   ];
 
   describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
     const hasFile = !name.startsWith('no file');
-    const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
+    const concerned = LATE.filter(([, prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
     // After 5 minutes, the sweeper has already removed the upload once. It must not assume that nothing of the upload
     // arrives later.
-    const times = concerned.flatMap(([what, ...rest]) => [0, 5].map((minutes) => [what, minutes, ...rest] as const));
-    it.each(times)('leaves nothing of the upload when %s arrives %i minutes late', async (__, lateBy, operation, prefix) => {
+    const times = concerned.flatMap(([what, prefix]) => [0, 5].map((minutes) => [what, minutes, prefix] as const));
+    it.each(times)('leaves nothing of the upload when %s arrives %i minutes late', async (__, lateBy, prefix) => {
       const bucket = new InMemoryBucket();
       const mine = bucket.another();
       const late = bucket.another();
       const asked: { key: string; bytes: Buffer }[] = [];
       mine.before = (of, key, bytes) => {
-        if (of !== operation || !key.startsWith(prefix) || asked.length > 0) return;
+        if (!['create', 'upload'].includes(of) || !key.startsWith(prefix) || asked.length > 0) return;
         asked.push({ key, bytes: Buffer.from(bytes ?? []) });
         throw new StoreSilentError(1);
       };
@@ -352,7 +579,10 @@ describe('a process that is paused until the marker of its upload has been remov
     await expectWhole(view, 1);
   });
 
-  it('writes the marker again, so that a file that arrives late is removed', async () => {
+  it.each([
+    ['small', 'the '],
+    ['longer', LONG],
+  ])('writes the marker again, so that a %s file that arrives late is removed', async (_, first) => {
     // The process is paused after the file's bytes have arrived, and this machine's clock stands still. If time passed
     // and made the upload slow, the process would rewrite the marker with another segment, and so find out earlier that
     // the marker is gone.
@@ -367,14 +597,14 @@ describe('a process that is paused until the marker of its upload has been remov
     const gate = deferred();
     const begun = deferred();
     mine.before = async (operation, key, bytes) => {
-      if (operation !== 'upload') return;
+      if (!key.startsWith('files/') || operation === 'remove') return;
       begun.resolve();
       await gate.promise;
       late.push({ key, bytes: Buffer.from(bytes ?? []) });
       throw new StoreSilentError(1);
     };
     const storage = open(mine);
-    const storing = Promise.allSettled([storage.store(anUploadDraft().file('the ', 'bytes').build())]);
+    const storing = Promise.allSettled([storage.store(anUploadDraft().file(first, 'bytes').build())]);
     await begun.promise;
     await expect.poll(() => view.keys('staging/')).toHaveLength(1);
     const sweepAfter = async (minutes: number) => {
@@ -499,7 +729,7 @@ describe('replicas whose clocks are wrong', () => {
     vi.useFakeTimers({ toFake: ['Date'], now: midnight - 8_000 });
     const bucket = new InMemoryBucket();
     const storage = open(bucket);
-    const { bytes, begun, goOn } = pausedFile();
+    const { bytes, begun, goOn } = pausedFile('the ');
     const repeated = () => anUploadDraft().with(KEYED).file('the bytes').build();
     const storing = storage.store({ ...anUploadDraft().with({ ...KEYED, bytes, receivedAt: new Date(midnight + 6_000) }).build() });
     await begun;
@@ -640,7 +870,7 @@ describe('two processes on one bucket', () => {
     const storage = open(mine);
     const pathOf = ({ content }: UploadDraft) => content?.path ?? '';
     async function* bytes() {
-      yield await Promise.resolve(Buffer.from('the '));
+      yield await Promise.resolve(Buffer.from(LONG));
       bucket.leaveParts(pathOf(draft));
       throw new Error('gone');
     }

@@ -1,4 +1,6 @@
+import { Readable } from 'node:stream';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { PROBE_TIMEOUT_MS, SharedProbe } from '../../../../common/shared-probe.js';
@@ -17,12 +19,15 @@ import { ContentSource } from './content-source.js';
 import { BucketEventOutbox } from './event-outbox/bucket-event-outbox.js';
 import { LateSegments } from './event-outbox/late-segments.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
-import { FENCE, HEALTH, HEALTH_RIGHTS } from './keys.js';
+import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey } from './keys.js';
 import type { Lease } from './lease.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
 import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
 import { mayShare, segmentOf } from './segment-names.js';
+import { SegmentWriter } from './segment-writer.js';
+import { readSmallContent } from './small-content.js';
+import { SmallFiles } from './small-files.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
@@ -44,18 +49,18 @@ export interface ObjectStorageOptions {
  * own.
  *
  * An index line describes an upload; a segment is an object with lines. Uploads may share segments, except those with a
- * file, under an idempotency key, or excluded by `mayShare`: these have a segment of their own. An upload's
- * marker (for a file) or claim (for a key) tells other processes the name of this segment before the segment exists. If
- * another process creates an empty object in place of the segment first, the upload has failed for good.
+ * file of more than 64 KiB, under an idempotency key, or excluded by `mayShare`: these have a segment of their own. A
+ * marker (for files) or claim (for a key) tells other processes the name of the segment before the segment exists. If
+ * another process creates an empty object in place of the segment first, the uploads have failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
   override readonly eventOutbox: BucketEventOutbox;
   private readonly bucket: Bucket;
   private readonly retries: Retries;
-  private readonly late: LateSegments;
+  private readonly writer: SegmentWriter;
   private readonly log: SegmentLog;
-  private readonly onFlush: (flush: IndexFlush) => void;
+  private readonly smallFiles: SmallFiles;
   private readonly claims: IdempotencyClaims;
   private readonly markers: UploadMarkers;
   private readonly lostClaims: LostClaims;
@@ -70,16 +75,20 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     super();
     this.bucket = bucket;
     this.retries = new Retries(logger);
-    this.late = new LateSegments(bucket);
+    const late = new LateSegments(bucket);
     this.eventOutbox = new BucketEventOutbox(bucket, logger);
     this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); }, logger);
-    this.onFlush = onFlush;
-    this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
-    if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });
-    this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
+    this.writer = new SegmentWriter(bucket, late, onFlush);
+    this.log = new SegmentLog(bucket, this.writer, new Retries(logger));
+    this.claims = new IdempotencyClaims(bucket, late, this.retries, logger);
     this.markers = new UploadMarkers(bucket);
     this.sweeper = new Sweeper(bucket, logger);
-    this.lostClaims = new LostClaims(bucket, this.late, logger);
+    this.smallFiles = new SmallFiles({ bucket, writer: this.writer, markers: this.markers, sweeper: this.sweeper, retries: this.retries });
+    if (observeWait) {
+      observeMethods(this.log, observeWait, { append: 'wait for the index' });
+      observeMethods(this.smallFiles, observeWait, { store: 'wait for a batch' });
+    }
+    this.lostClaims = new LostClaims(bucket, late, logger);
     this.compactor = new Compactor(bucket, this.lostClaims, logger);
     this.health = new SharedProbe(() => this.probe());
     this.sweeper.start();
@@ -88,7 +97,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   get waitingLines(): number {
-    return this.log.waitingLines;
+    return this.log.waitingLines + this.smallFiles.waitingLines;
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
@@ -141,7 +150,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
 
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
-    if (scope === null) return content ? this.keepFile(draft, content) : this.keepLine(draft);
+    if (scope === null) return content ? this.keepUnkeyedFile(draft, content) : this.keepLine(draft);
     await this.lostClaims.opened;
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
@@ -164,8 +173,20 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     const line = await encodeIndexLine(upload);
     if (!mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
-      .append(segmentDirectory(upload.kind, upload.receivedAt), upload.uploadId, line)
+      .append(segmentDirectory(upload.kind, upload.receivedAt), { uploadId: upload.uploadId, line })
       .catch(storageFailure('A segment could not be written.'));
+    return upload;
+  }
+
+  /** An upload with a small file is concluded before anything of it is written, so that it can share requests. */
+  private async keepUnkeyedFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>): Promise<Upload> {
+    const content = await readSmallContent(bytes);
+    if (content.whole === undefined) return this.keepFile(draft, { path, bytes: content.bytes });
+    const { whole } = content;
+    const upload = await draft.conclude(await readContent([whole]));
+    const line = await encodeIndexLine(upload);
+    if (!mayShare(upload) || line.length > FREE_BYTES) return this.keepFile({ ...draft, conclude: () => Promise.resolve(upload) }, { path, bytes: Readable.from([whole]) });
+    await this.smallFiles.store(segmentDirectory(upload.kind, upload.receivedAt), { uploadId: upload.uploadId, line, path, bytes: whole });
     return upload;
   }
 
@@ -189,7 +210,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
-    const marking = this.markers.begin(draft.uploadId, { content_path: path, segment: this.expectedSegment(draft) });
+    const marking = this.markers.begin(markerKey(draft.uploadId), { content_path: path, segment: this.expectedSegment(draft) });
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await draft.conclude(stored);
@@ -218,14 +239,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
     const line = await encodeIndexLine(upload);
-    const began = performance.now();
-    let made: string | undefined;
-    try {
-      made = await this.late.around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line)).catch(storageFailure('A segment could not be written.'));
-    } finally {
-      this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
-    }
-    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists already: another process considered this one crashed.`);
+    await this.writer.create(segment, [{ uploadId: upload.uploadId, line }]).catch(storageFailure('A segment could not be written.'));
   }
 
   /**
@@ -251,9 +265,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
       const marker = await marking?.catch(() => undefined);
       if (!marker) {
         if (segment !== undefined) await this.bucket.replace(segment, FENCE);
-      } else if (await marker.endWith({ failed: true })) {
-        await this.sweeper.settle(marker.key);
-      } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
+      } else if (!(await this.sweeper.undo(marker))) {
         // A sweeper has found the line, so the upload stays, and the claim must no longer say `failed`. It doesn't say
         // `kept` either, so that the next repeated request announces the segment to the event outbox if it was written
         // late.
@@ -270,7 +282,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
 
   private async finishAll(): Promise<void> {
     await Promise.allSettled(this.storing);
-    await this.log.close();
+    await Promise.all([this.log.close(), this.smallFiles.close()]);
     await this.retries.close();
     await this.markers.close();
     await Promise.all([this.sweeper.close(), this.lostClaims.close(), this.compactor.close(), this.eventOutbox.close()]);

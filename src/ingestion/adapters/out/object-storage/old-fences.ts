@@ -1,6 +1,6 @@
 import { DAY_MS } from '../../../../common/durations.js';
 import type { Bucket } from './bucket.js';
-import { listSegments, markedUploads } from './day-segments.js';
+import { listSegments, markedSegmentIds } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
 /** After the removal of a younger empty segment, a late request of its writer could still create it, with its lines. */
@@ -23,7 +23,7 @@ export async function removeOldFences(bucket: Bucket, day: Day, { dryRun = false
   for await (const { key, size, ageMs } of listSegments(bucket, day, signal)) {
     if (size === 0 && ageMs > FENCE_AGE_MS && parseName(day, key).origin !== 'foreign') old.add(key);
   }
-  const marked = await markedUploads(bucket);
+  const marked = await markedSegmentIds(bucket);
   const keys = [...old].filter((key) => !marked.has(uploadIdIn(key)));
   if (keys.length > 0 && !dryRun) await bucket.remove(keys);
   return keys.length;

@@ -18,6 +18,8 @@ const ID = uuidV7();
 const FILE = `files/kind=historical/customer_id=c/date=2026-03-01/${ID}.csv`;
 const SEGMENT = `uploads/kind=historical/date=2026-03-01/${ID}.ndjson`;
 const failed = (contentPath: string, segment: string) => JSON.stringify({ content_path: contentPath, segment, failed: true });
+const OTHER = `files/kind=historical/customer_id=c/date=2026-03-01/${uuidV7({ msecs: Date.now() + 60_000 })}.csv`;
+const shared = (contentPaths: string[], segment = SEGMENT) => JSON.stringify({ content_paths: contentPaths, segment, failed: true });
 const removal = (contentPath: string) => JSON.stringify({ removed: [{ upload_id: ID, content_path: contentPath, claim: null }] });
 
 it.each<[string, string, (stored: Stored) => string]>([
@@ -27,6 +29,10 @@ it.each<[string, string, (stored: Stored) => string]>([
   ['the file of another upload', ID, ({ file }) => failed(file, SEGMENT)],
   ['the segment of another upload', ID, ({ segment }) => failed(FILE, segment)],
   ['a segment in place of the file', ID, ({ segment }) => failed(segment, SEGMENT)],
+  ['a file of another time, of uploads that share a segment', `${ID}.ndjson`, () => shared([FILE, OTHER])],
+  ['another segment than its name, of uploads that share a segment', `${ID}.ndjson`, ({ segment }) => shared([FILE], segment)],
+  ['a segment in place of a file, of uploads that share a segment', `${ID}.ndjson`, ({ segment }) => shared([FILE, segment])],
+  ['files under the name of an upload', ID, () => shared([FILE])],
   ['half of a removal', `${ID}.removal`, ({ file }) => removal(file).slice(0, -9)],
   ['the file of another upload, to be removed', `${ID}.removal`, ({ file }) => removal(file)],
 ])('a malformed marker is left alone, with one warning: %s', async (_, name, contentOf) => {

@@ -1,11 +1,11 @@
 import { PeriodicJob } from '../../../../common/periodic-job.js';
 import type { Bucket } from './bucket.js';
 import { FENCE, MARKERS, MAX_MARKER_BYTES } from './keys.js';
-import { LOST_AFTER_MS } from './lease.js';
+import { type Lease, LOST_AFTER_MS } from './lease.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { isRemovalKey } from './stored-uploads/removal-marker.js';
 import { UploadRemoval } from './stored-uploads/upload-removal.js';
-import { parseUploadMarker, type UploadMarker } from './upload-marker.js';
+import { parseUploadMarker, pathsOf, type UploadMarker } from './upload-marker.js';
 
 const SWEEP_EVERY_MS = 60_000;
 /** The store is assumed to carry out a request at most this long after the service stopped waiting for the answer. */
@@ -45,9 +45,9 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker. A failed upload is removed. If the marker wasn't renewed for a minute, the
-   * upload's process counts as crashed: the upload is complete if its index line exists, and is removed otherwise.
-   * Leaves a malformed marker alone, with a warning. Throws errors of the bucket.
+   * Settles the uploads of one marker. Failed uploads are removed. If the marker wasn't renewed for a minute, the
+   * process of the uploads counts as crashed: the uploads are complete if their segment has lines, and are removed
+   * otherwise. Leaves a malformed marker alone, with a warning. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and at least ten minutes later by the store's clock. A
    * store may carry out a request long after the service has stopped waiting for the answer. Only the marker leads to a
@@ -77,25 +77,35 @@ export class Sweeper {
       if (version === undefined) return;
       if (isComplete) return this.bucket.remove([key]);
     }
-    await this.bucket.removeParts(marker.content_path);
-    await this.bucket.remove([marker.content_path]);
+    if ('content_path' in marker) await this.bucket.removeParts(marker.content_path);
+    await this.bucket.remove(pathsOf(marker));
     if (marker.cleared) await this.bucket.remove([key]);
     else await this.bucket.replace(key, bytesOf({ ...marker, failed: true, cleared: true }), version);
   }
 
   /**
-   * Removes the file of a failed upload that another process has settled, because the file may have appeared after
-   * that. Writes the upload's marker again if it is missing, so that a later sweep removes the file once more. Throws
-   * errors of the bucket.
+   * Undoes uploads of this process, whose requests the store may have carried out, or may carry out later. Throws
+   * errors of the bucket; the call can then be repeated.
    *
-   * @returns false if there is no fence in place of the upload's segment: the other process has found the upload's
-   *   line, so the upload stays.
+   * @returns false if the uploads stay, because another process has found their lines.
    */
-  async removeFenced(key: string, marker: UploadMarker): Promise<boolean> {
+  async undo(marker: Lease<UploadMarker>): Promise<boolean> {
+    if (!(await marker.endWith({ failed: true }))) return this.removeFenced(marker.key, marker.current);
+    await this.settle(marker.key);
+    return true;
+  }
+
+  /**
+   * Removes the files of failed uploads that another process has settled, because the files may have appeared after
+   * that. Writes the marker again if it is missing, so that a later sweep removes the files once more.
+   *
+   * @returns false if there is no fence in place of the segment: the other process has found the lines.
+   */
+  private async removeFenced(key: string, marker: UploadMarker): Promise<boolean> {
     const written = await this.bucket.read(marker.segment);
     if (written?.bytes.length !== 0) return false;
     await this.bucket.create(key, bytesOf({ ...marker, failed: true, cleared: true }));
-    await this.bucket.remove([marker.content_path]);
+    await this.bucket.remove(pathsOf(marker));
     return true;
   }
 
@@ -124,7 +134,7 @@ export class Sweeper {
     this.logger.warn(`${key} is not a marker of this store; leaving it alone.`);
   }
 
-  /** Whether the upload's line exists. If not, a fence in place of the segment keeps the line from appearing later. */
+  /** Whether the segment has lines. If not, a fence in its place keeps them from appearing later. */
   private async isComplete({ segment }: UploadMarker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -1,7 +1,6 @@
 import { ServiceError } from '../../../../common/service-error.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { Bucket } from './bucket.js';
-import { markerKey } from './keys.js';
 import { Lease } from './lease.js';
 import type { UploadMarker } from './upload-marker.js';
 
@@ -14,12 +13,11 @@ export class UploadMarkers {
   constructor(private readonly bucket: Bucket) {}
 
   /**
-   * Writes the marker of an upload, and renews the marker until its lease is ended.
+   * Writes a marker, and renews it until its lease is ended.
    *
    * @throws ServiceError `storage-failure`
    */
-  async begin(uploadId: string, marker: UploadMarker): Promise<Lease<UploadMarker>> {
-    const key = markerKey(uploadId);
+  async begin(key: string, marker: UploadMarker): Promise<Lease<UploadMarker>> {
     const version = await this.bucket
       .create(key, Buffer.from(JSON.stringify(marker)))
       .catch(storageFailure('A marker could not be written.'));
@@ -27,7 +25,7 @@ export class UploadMarkers {
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Removes an upload's marker in the background. If that fails, the sweeper removes the marker. */
+  /** Removes a marker in the background. If that fails, the sweeper removes the marker. */
   end(marking: Promise<Lease<UploadMarker>>): void {
     this.inBackground(async () => { await this.remove(await marking); });
   }

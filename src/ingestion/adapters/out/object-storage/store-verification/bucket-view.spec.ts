@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { timeOfUuid } from '../../../../../common/uuid.js';
 import { HOUR_MS } from '../../../../../common/durations.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../../testing/upload-draft.builder.js';
@@ -69,6 +70,10 @@ async function copy(from: string, to: string): Promise<void> {
 
 const mark = (contentPath: string, uploadId: string): Promise<unknown> =>
   others.replace(`staging/${uploadId}`, Buffer.from(JSON.stringify({ content_path: contentPath, segment: `${DAY}/${uploadId}.ndjson` })));
+
+/** Writes the marker of uploads that share a segment. */
+const markShared = (contentPaths: readonly string[], segmentId: string): Promise<unknown> =>
+  others.replace(`staging/${segmentId}.ndjson`, Buffer.from(JSON.stringify({ content_paths: contentPaths, segment: `${DAY}/${segmentId}.ndjson` })));
 
 async function found(options: { uploadsPerPass?: number } = {}, verified = bucket) {
   const verification = verifyBucket(verified, options);
@@ -233,18 +238,44 @@ describe('an upload in progress', () => {
     expect(await shown()).toEqual([`under-way line-absent ${path}`, `under-way staged staging/${id}`]);
   });
 
+  it('is reported as in progress, with its file, if it shares a marker and a segment', async () => {
+    const [id, other, segmentId] = [uuidV7(), uuidV7(), uuidV7()];
+    const [path, otherPath] = [`${FILES}/${id}.csv`, `${FILES}/${other}.csv`];
+    await markShared([path, otherPath], segmentId);
+    for (const each of [path, otherPath]) await copy(file.content.path, each);
+    const staged = `under-way staged staging/${segmentId}.ndjson`;
+    expect(await shown()).toEqual([`under-way line-absent ${path}`, `under-way line-absent ${otherPath}`, staged].sort());
+    await markShared([path], segmentId);
+    expect(await shown()).toEqual([`defect line-absent ${otherPath}`, `under-way line-absent ${path}`, staged].sort());
+  });
+
+  const ownMarker = ({ uploadId }: FileUpload) => `staging/${uploadId}`;
+  const ownSegment = ({ uploadId }: FileUpload) => `${DAY}/${uploadId}.ndjson`;
+  const begin = (upload: FileUpload) => [() => mark(upload.content.path, upload.uploadId), () => others.create(upload.content.path, Buffer.from(BYTES))];
+  const keep = (upload: FileUpload) => [() => writeSegment(ownSegment(upload), upload), () => others.remove([ownMarker(upload)])];
+  /** Sorts after the upload's id, so that a listing finds the shared marker later than the upload's own. */
+  const sharedId = ({ uploadId }: FileUpload) => uuidV7({ msecs: timeOfUuid(uploadId) + 500, random: new Uint8Array(16) });
+
+  const leave = (upload: FileUpload) => [
+    () => markShared([upload.content.path], sharedId(upload)),
+    () => others.create(upload.content.path, Buffer.from(BYTES)),
+    () => mark(upload.content.path, upload.uploadId),
+    () => markShared([], sharedId(upload)),
+    () => others.remove([`staging/${sharedId(upload)}.ndjson`]),
+  ];
+
   it.each<[string, (upload: FileUpload) => (() => Promise<unknown>)[]]>([
-    ['is kept', (upload) => [() => writeSegment(`${DAY}/${upload.uploadId}.ndjson`, upload), () => others.remove([`staging/${upload.uploadId}`])]],
-    ['is given up', (upload) => [() => others.create(`${DAY}/${upload.uploadId}.ndjson`, Buffer.alloc(0)), () => others.remove([upload.content.path]), () => others.remove([`staging/${upload.uploadId}`])]],
-  ])('is not a defect, whenever it %s', async (_, endOf) => {
+    ['is kept', (upload) => [...begin(upload), ...keep(upload)]],
+    ['is given up', (upload) => [...begin(upload), () => others.create(ownSegment(upload), Buffer.alloc(0)), () => others.remove([upload.content.path]), () => others.remove([ownMarker(upload)])]],
+    ['leaves a shared marker for one of its own', leave],
+    ['is kept after it has left a shared marker', (upload) => [...leave(upload), ...keep(upload)]],
+  ])('is not a defect, whenever it %s', async (_, steps) => {
     for (const every of [1, 2, 3]) {
       for (let from = 0, last = 1; from <= last; from++) {
         const upload = await aFile();
-        const { uploadId, content } = upload;
-        const begin = [() => mark(content.path, uploadId), () => others.create(content.path, Buffer.from(BYTES))];
-        const { findings, operations } = await meanwhile(from, [...begin, ...endOf(upload)], every);
+        const { findings, operations } = await meanwhile(from, steps(upload), every);
         expect({ from, every, findings: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ from, every, findings: [] });
-        await others.remove([`staging/${uploadId}`, content.path, `${DAY}/${uploadId}.ndjson`]);
+        await others.remove([ownMarker(upload), `staging/${sharedId(upload)}.ndjson`, upload.content.path, ownSegment(upload)]);
         last = operations;
       }
     }

@@ -19,12 +19,12 @@ import {
   type UnreadableLines,
 } from '../../../../application/store-verification/store-view.js';
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
-import type { Bucket } from '../bucket.js';
+import type { Bucket, ReadObject } from '../bucket.js';
 import { claimKey, markerKey, MAX_MARKER_BYTES } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/line-reading.js';
-import { parseUploadMarker } from '../upload-marker.js';
+import { isSharedMarkerKey, parseUploadMarker, pathsOf } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
@@ -104,23 +104,28 @@ class BucketStoreView implements StoreView {
   }
 
   /**
-   * An upload's marker exists from before its file is created until after its line is written. A marker of removals
+   * A marker of uploads exists from before their files are created until after their lines are written. A marker of removals
    * exists from before the lines are removed until after the files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
     const removed = new Set<string>();
+    const shared = new Map<string, string>();
     for await (const { name, path, size } of walkKeys(this.bucket, STAGING)) {
       if (size > MAX_MARKER_BYTES) continue;
       staged.add(name);
       const removal = isRemovalKey(path) ? await this.bucket.read(path) : undefined;
       for (const { upload_id: uploadId } of (removal && parseRemoval(removal.bytes)) ?? []) removed.add(uploadId);
+      const marker = isSharedMarkerKey(path) ? await this.bucket.read(path) : undefined;
+      for (const contentPath of filesIn(path, marker)) shared.set(contentPath, path);
     }
     return async (uploadId, contentPath) => {
       if (removed.has(uploadId)) return true;
-      const key = markerKey(uploadId);
-      const marker = staged.has(uploadId) ? await this.bucket.read(key) : undefined;
-      return marker !== undefined && parseUploadMarker(key, marker.bytes)?.content_path === contentPath;
+      // An upload whose file took long may have left the shared marker for one of its own after this was listed.
+      const isOwn = staged.has(uploadId) || shared.has(contentPath);
+      const keys = [shared.get(contentPath), isOwn ? markerKey(uploadId) : undefined];
+      for (const key of keys) if (key !== undefined && filesIn(key, await this.bucket.read(key)).includes(contentPath)) return true;
+      return false;
     };
   }
 
@@ -227,6 +232,12 @@ class BucketStoreView implements StoreView {
 }
 
 class GoneError extends Error {}
+
+/** The paths of the files that the marker of unfinished uploads names. */
+function filesIn(key: string, found: ReadObject | undefined): readonly string[] {
+  const marker = found && parseUploadMarker(key, found.bytes);
+  return marker ? pathsOf(marker) : [];
+}
 
 async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
   for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
