@@ -45,6 +45,7 @@ async function requestsOf(work: (storage: ObjectStorageFileStorage) => Promise<u
   return requests;
 }
 
+const SMALL_FILES = 'files of at most 64 KiB, many at a time';
 const file = (draft: UploadDraftBuilder) => draft.file('the ', 'bytes');
 const keyed = (draft: UploadDraftBuilder, number: number) => draft.with({ idempotencyKey: `key-${number}` });
 
@@ -105,6 +106,19 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
     expect(segments).toBeLessThan(uploads / 10);
   });
 
+  it('many small files at a time', async () => {
+    const [bucket, uploads] = [new InMemoryBucket(), 100];
+    const { PUT: each, ...others } = await requestsOf((storage) => Promise.all(Array.from({ length: uploads }, () => storage.store(file(anUploadDraft()).build()))), bucket);
+    const segments = bucket.keys.filter((key) => key.startsWith('uploads/')).length;
+    const { PUT, GET, LIST, DELETE } = requestsIn(SMALL_FILES);
+    const [put = ''] = rowOf(SMALL_FILES);
+    expect(put).toBe(`${PUT}: file. 2 for each segment, which they share: marker, segment`);
+    expect(each).toBe(uploads * PUT + 2 * segments);
+    expect(others).toMatchObject({ GET, LIST });
+    expect(others.DELETE).toBeLessThanOrEqual(DELETE * segments);
+    expect(segments).toBeLessThan(uploads / 10);
+  });
+
   it('a longer file', async () => {
     const [put = '', ...others] = rowOf('a longer file');
     const [, more, moreOnAzure] = /^1 for each part instead of 1 for the file, and (\d+) more on S3 \((\d+) on Azure\)$/.exec(put) ?? [];
@@ -142,7 +156,7 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   it('no other upload', () => {
     const [, table = ''] = /^\| upload \|.*\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page) ?? [];
     const names = table.trimEnd().split('\n').map((row) => row.split('|')[1]?.trim());
-    expect(names.sort()).toEqual([...UPLOADS.map(([name]) => name), 'the same, many at a time', 'a longer file'].sort());
+    expect(names.sort()).toEqual([...UPLOADS.map(([name]) => name), 'the same, many at a time', SMALL_FILES, 'a longer file'].sort());
   });
 
   it('checks of health', async () => {
@@ -159,7 +173,7 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   it('finding an upload, and fetching its file', async () => {
     const bucket = new InMemoryBucket();
     const [row = ''] = rowOf('finding an upload of the current day by its id, or fetching its file; until 23:00 UTC');
-    const [, finding, fetching, lists, azureLists, reads] = (/^(\d+) GET, and (\d+) for the file\. If it has no file or key: (\d+) LIST \(Azure: up to (\d+)\) and up to (\d+) GET more$/.exec(row) ?? []).map(Number);
+    const [, finding, fetching, lists, azureLists, reads] = (/^(\d+) GET, and (\d+) for the file\. If it has no file or key, or shares its segment: (\d+) LIST \(Azure: up to (\d+)\) and up to (\d+) GET more$/.exec(row) ?? []).map(Number);
     const withFile = file(anUploadDraft()).build();
     const shared = Array.from({ length: 40 }, () => anUploadDraft().build());
     await requestsOf(async (storage) => {
@@ -339,15 +353,14 @@ describe('docs/sizing-replicas.md: the model', () => {
   it('says how the rates change with more replicas on the same cores', () => {
     const times = measured();
     const figures = (work: string, figure: 'rate' | 'put') => [1, 2, 4].map((replicas) => times.get(titleOf(work, replicas))?.[figure] ?? NaN) as [number, number, number];
-    expect(page).toContain('Two replicas carry a tenth more files than one, and four carry fewer than one. Under a key, more replicas carry no more. Of small JSON, two carry less than one, and four carry less than two:');
-    const [one, two, four] = figures('4 KiB files', 'rate');
-    expect(two / one).toBeCloseTo(1.1, 1);
-    expect(four).toBeLessThan(one);
+    expect(page).toContain('Of small JSON and of files, two replicas carry less than one, and four carry less than two: each replica gets fewer of the connections, so fewer uploads share a segment, and each upload causes more PUTs. Under a key, more replicas carry no more.');
     const [alone, ...more] = figures('4 KiB files under a key', 'rate');
     for (const rate of more) expect(rate).toBeLessThanOrEqual(alone);
-    const [rates, puts] = [figures('small JSON', 'rate'), figures('small JSON', 'put')];
-    expect(rates).toEqual([...rates].sort((one, other) => other - one));
-    expect(puts).toEqual([...puts].sort((one, other) => one - other));
+    for (const work of ['small JSON', '4 KiB files']) {
+      const [rates, puts] = [figures(work, 'rate'), figures(work, 'put')];
+      expect(rates).toEqual([...rates].sort((one, other) => other - one));
+      expect(puts).toEqual([...puts].sort((one, other) => one - other));
+    }
   });
 
   it('predicts what it says from the measured times, and misses the measured rates by as much as it says', () => {
@@ -388,16 +401,16 @@ describe('docs/sizing-replicas.md: the model', () => {
     const { 'small JSON, 1': oneJson, '4 KiB files, 1': oneFile } = Object.fromEntries(measured());
     // To two digits: what one replica with a core of its own carried.
     for (const [rate, one] of [[files, oneFile], [json, oneJson]] as const) expect(rate).toBe(Number(one?.rate.toPrecision(2)));
-    const { PUT, DELETE } = requestsIn('with a file of one part (S3: 5 MiB, Azure: 4 MiB)');
+    // A marker and a segment, which are written, and the marker's removal, for all that share them.
+    const shared = ((oneFile?.put ?? NaN) - requestsIn(SMALL_FILES).PUT) / 2;
     const [partition = NaN, account = NaN] = (/at least ([\d,]+) writes .* an Azure account ([\d,]+) requests/.exec(page) ?? []).slice(1).map((text) => Number(text.replaceAll(',', '')));
-    const writes = files * (PUT + DELETE);
-    // The marker is written and removed.
-    const staged = files * 2;
+    const ofEach = { writes: 1 + 3 * shared, staged: 2 * shared };
+    const [writes, staged] = [files * ofEach.writes, files * ofEach.staged];
     const puts = 4 / 0.02;
     const cells = (one: number, unit: string, digits = 0) => [1, 16, 64].map((replicas) => `${count(Number((replicas * one).toFixed(digits)))}${unit}`);
     const nginx = (rate: number, time = NaN) => (rate * time) / 1000;
-    expect(rowOf('their writes to the bucket')).toEqual([...cells(writes, '/s'), `S3, one partition: ${Math.ceil(partition / writes)} replicas, ${count(partition / (PUT + DELETE))} uploads/s. Azure: ${Math.ceil(account / writes)} replicas, ${count(account / (PUT + DELETE))} uploads/s`]);
-    expect(rowOf('of these, in `staging/`')).toEqual([...cells(staged, '/s'), expect.stringMatching(new RegExp(`: ${Math.ceil(partition / staged)} replicas, ${count(partition / 2)} uploads/s$`))]);
+    expect(rowOf('their writes to the bucket')).toEqual([...cells(writes, '/s'), `S3, one partition: ${Math.ceil(partition / writes)} replicas, ${count(Math.round(partition / ofEach.writes))} uploads/s. Azure: ${Math.ceil(account / writes)} replicas, ${count(Math.round(account / ofEach.writes))} uploads/s`]);
+    expect(rowOf('of these, in `staging/`')).toEqual([...cells(staged, '/s'), expect.stringMatching(new RegExp(`: ${Math.ceil(partition / files)} replicas, ${count(partition)} uploads/s, because of \`files/\`$`))]);
     expect(rowOf('Keycloak: checks of `/health/ready` every five seconds').slice(0, 3)).toEqual(cells(1 / 5, '/s', 1));
     expect(rowOf('their PUTs')).toEqual([...cells(puts, '/s'), `S3, one partition: ${Math.ceil(partition / puts)} replicas`]);
     for (const [name, rate, one] of [['nginx, small JSON', json, oneJson], ['nginx, 4 KiB files', files, oneFile]] as const) {
@@ -428,17 +441,19 @@ describe('docs/sizing-replicas.md: the model', () => {
   });
 
   it.each([
-    ['4 KiB files', 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', 1],
-    ['4 KiB files under a key', 'with a file, under an `Idempotency-Key`', 1],
-    ['small JSON, one at a time', 'without a file and key, one at a time', 1],
-    ['small JSON, ten in a segment', 'without a file and key, one at a time', 10],
-  ])('multiplies the requests of an upload for a million %s', (title, upload, inSegment) => {
+    // `own`: how many of the PUTs an upload doesn't share.
+    { title: '4 KiB files, one at a time', upload: 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', own: 1, inSegment: 1 },
+    { title: '4 KiB files, ten in a segment', upload: 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', own: 1, inSegment: 10 },
+    { title: '4 KiB files under a key', upload: 'with a file, under an `Idempotency-Key`', own: 0, inSegment: 1 },
+    { title: 'small JSON, one at a time', upload: 'without a file and key, one at a time', own: 0, inSegment: 1 },
+    { title: 'small JSON, ten in a segment', upload: 'without a file and key, one at a time', own: 0, inSegment: 10 },
+  ])('multiplies the requests of an upload for a million $title', ({ title, upload, own, inSegment }) => {
     const { each, withKey, byReplica } = readings();
     const isKeyed = title.endsWith('under a key');
     const table = page.slice(page.indexOf('## What a million uploads cost'));
     const [, row = ''] = new RegExp(`^\\| ${title} \\| (.*) \\|$`, 'm').exec(table) ?? [];
     // In thousands on S3, in ten thousands on Azure.
-    const [writes, reads] = [(requestsIn(upload).PUT * 1_000) / inSegment, ((each + (isKeyed ? withKey : 0)) * 1_000) / inSegment];
+    const [writes, reads] = [1_000 * own + (1_000 * (requestsIn(upload).PUT - own)) / inSegment, ((each + (isKeyed ? withKey : 0)) * 1_000) / inSegment];
     expect(numbers(row.split('|'))).toEqual([writes, reads, writes / 10, reads / 10]);
     const more = [...row.matchAll(/, and ([\d,]+) for each replica/g)].map(([, number = '']) => Number(number.replaceAll(',', '')));
     expect(more).toEqual(isKeyed ? [byReplica * 1_000, byReplica * 100] : []);
@@ -446,9 +461,11 @@ describe('docs/sizing-replicas.md: the model', () => {
 
   it('computes the costs of its example', () => {
     const [put = NaN, get = NaN] = (/\$([\d.]+) for 1,000 PUT or LIST and \$([\d.]+) for 1,000 GET/.exec(page) ?? []).slice(1).map(Number);
-    const [, ...requests] = /^\| 4 KiB files \| ([\d,]+) \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|$/m.exec(page) ?? [];
-    const [puts = NaN, gets = NaN] = numbers(requests);
-    expect(page).toContain(`cost ${count(puts)} × $${put} + ${count(gets)} × $${get} = $${(puts * put + gets * get).toFixed(2)}.`);
+    const costOf = (name: string): string => {
+      const [puts = NaN, gets = NaN] = numbers(rowOf(name).slice(0, 2));
+      return `${count(puts)} × $${put} + ${count(gets)} × $${get} = $${(puts * put + gets * get).toFixed(2)}`;
+    };
+    expect(page).toContain(`a million files of 4 KiB, one at a time, cost ${costOf('4 KiB files, one at a time')}, and ten in a segment ${costOf('4 KiB files, ten in a segment')}.`);
     const checks = (seconds: number) => (30 * 24 * 3600) / seconds;
     expect(page).toContain(`For each replica, checks of health every five seconds cost ${count(checks(5))} PUT a month, $${((checks(5) / 1000) * put).toFixed(2)}.`);
     const [sweeps = NaN] = numbers(rowOf('each replica, once a minute'));

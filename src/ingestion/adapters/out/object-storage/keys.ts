@@ -5,8 +5,8 @@ import { MIB } from '../../../../common/sizes.js';
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
 /**
- * Key prefix of the markers. A marker names an unfinished upload with a file, or unfinished removals of uploads, so
- * that a sweeper can settle them after a crash.
+ * Key prefix of the markers. A marker names unfinished uploads with files, or unfinished removals of uploads, so that a
+ * sweeper can settle them after a crash.
  */
 export const MARKERS = 'staging/';
 /**

@@ -65,9 +65,9 @@ interface Estimate {
 }
 
 /**
- * The next objects of a queue whose events probably fit into a batch together: 1 to 256, if there are any. An upload
- * with a file has a segment of its own. So the number of reads at once, divided by the latency of the store, limits
- * the rate at which the events of such uploads are delivered.
+ * The next objects of a queue whose events probably fit into a batch together: 1 to 256, if there are any. Many uploads
+ * have a segment of their own. So the number of reads at once, divided by the latency of the store, limits the rate at
+ * which the events of such uploads are delivered.
  *
  * Memory is bounded by the room for bytes in the batch, or by the first object.
  */

@@ -76,9 +76,9 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // Until compaction, an upload with a file has a segment of its own. A listing costs twelve times as much as a read,
-    // so on the current day the listings begin only if there is no such segment. On other days they begin at once,
-    // because otherwise four requests would follow each other.
+    // Until compaction, many uploads have a segment of their own. A listing costs twelve times as much as a read, so on
+    // the current day the listings begin only if there is no such segment. On other days they begin at once, because
+    // otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
