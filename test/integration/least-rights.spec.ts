@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MIB } from '../../src/common/sizes.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { compactDay } from '../../src/ingestion/adapters/out/object-storage/compaction.js';
-import { markerKey, ownSegment } from '../../src/ingestion/adapters/out/object-storage/keys.js';
+import { markerKey, segmentKey } from '../../src/ingestion/adapters/out/object-storage/keys.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { verifyBucket } from '../../src/ingestion/adapters/out/object-storage/store-verification/bucket-view.js';
@@ -149,7 +149,7 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
       'cleaning up after a crash': async () => {
         const uploadId = uuidAt(new Date());
         const path = contentPath({ kind: 'nowcast', customerId: 'lost', filename: 'load.csv', uploadId, beganAt: new Date() });
-        const segment = ownSegment(segmentDirectory('nowcast', new Date()), uploadId);
+        const segment = segmentKey(segmentDirectory('nowcast', new Date()), uploadId);
         await make(markerKey(uploadId), JSON.stringify({ content_path: path, segment }));
         await backdate(markerKey(uploadId), new Date(Date.now() - 61_000));
         await make(path, 'the bytes');
@@ -165,7 +165,7 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
         const day = new Date(Date.now() - 3 * 24 * 3_600_000);
         for (let segment = 0; segment < 2; segment++) {
           const draft = anUploadDraft().with({ receivedAt: day }).build();
-          const key = ownSegment(segmentDirectory(draft.kind, day), uuidAt(day));
+          const key = segmentKey(segmentDirectory(draft.kind, day), uuidAt(day));
           await make(key, `${indexLine(await draft.conclude(null))}\n`);
           await backdate(key, day);
         }

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { uuidAt } from '../../src/common/uuid.js';
 import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
-import { ownSegment } from '../../src/ingestion/adapters/out/object-storage/keys.js';
+import { segmentKey } from '../../src/ingestion/adapters/out/object-storage/keys.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
 import { indexLine, segmentDirectory, utcDate } from '../../src/ingestion/domain/layout.js';
 import { BucketView } from '../../src/testing/bucket.view.js';
@@ -21,7 +21,7 @@ const BYTES = Buffer.from('the bytes');
 
 /** Writes a segment of a past day with this text. @returns the segment's key. */
 async function putSegment(bucket: Bucket, text: string): Promise<string> {
-  const key = ownSegment(DIRECTORY, uuidAt(DAY));
+  const key = segmentKey(DIRECTORY, uuidAt(DAY));
   await expect(bucket.create(key, Buffer.from(text))).resolves.toBeDefined();
   return key;
 }

@@ -17,8 +17,8 @@ export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSign
 }
 
 /**
- * The names of the markers (objects in `staging/`): of those of uploads, what `uploadIdIn` returns for their segments.
- * Rejects with errors of the bucket.
+ * The names of the markers (objects in `staging/`). The name of a marker of uploads is given as `uploadIdIn` returns it
+ * for their segment. Rejects with errors of the bucket.
  */
 export async function markedSegmentIds(bucket: Bucket): Promise<Set<string>> {
   const ids = new Set<string>();

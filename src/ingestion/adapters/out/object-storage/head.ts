@@ -8,7 +8,7 @@ export class Head {
 
   constructor(private readonly maxBytes: number) {}
 
-  /** Takes a chunk, unless the bytes would then exceed the limit. */
+  /** Takes a chunk and returns true, unless the bytes would then exceed the limit. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > this.maxBytes) return false;
     this.chunks.push(chunk);

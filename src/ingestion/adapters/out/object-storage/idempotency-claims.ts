@@ -15,7 +15,7 @@ import { findKeyedSegment } from './keyed-segments.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
-import { isOwnSegment, segmentOf } from './segment-names.js';
+import { isSegmentOf, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
 const MAX_ROUNDS = 5;
@@ -37,7 +37,7 @@ const CLAIM = z.object({
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // A claim may name only its own upload's segment and file: otherwise a damaged one could destroy another's.
-  return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
+  return isSegmentOf(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 
 /**

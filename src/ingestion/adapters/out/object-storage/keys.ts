@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { MIB } from '../../../../common/sizes.js';
 
-/** The key of the segment (an object with index lines) that contains only one upload's line. */
-export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
+/** The key of a segment, an object with index lines. Its name is an upload's id, or another UUID if uploads share it. */
+export const segmentKey = (directory: string, name: string): string => `${directory}/${name}.ndjson`;
 
 /**
  * Key prefix of the markers. A marker names unfinished uploads with files, or unfinished removals of uploads, so that a

@@ -438,6 +438,73 @@ describe('small files', () => {
     expect(await view.keys('uploads/')).toHaveLength(AT_ONCE + 1);
   });
 
+  it('are stored once each when the slow one is written while it gets a marker of its own', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const { straggler, others, end } = await withStraggler(mine, storage);
+    const { before } = mine;
+    const [marking, marked] = [deferred(), deferred()];
+    mine.before = (operation, key) => {
+      if (operation !== 'create' || !key.startsWith('staging/')) return before(operation, key);
+      marking.resolve();
+      return marked.promise;
+    };
+    await vi.advanceTimersByTimeAsync(1_000);
+    await marking.promise;
+    end();
+    await new Promise(setImmediate);
+    marked.resolve();
+    expect(await allOf([...others, ...(straggler ? [straggler] : [])])).toEqual(['stored']);
+    await storage.close();
+    const view = new BucketView(bucket);
+    await expectWhole(view, AT_ONCE + 5);
+    expect(await view.keys('staging/')).toEqual([]);
+  });
+
+  it('are refused together when the store does not respond', async () => {
+    const bucket = new InMemoryBucket();
+    const storage = open(bucket);
+    const silent = deferred();
+    let asked = 0;
+    bucket.before = async (operation, key) => {
+      if (operation !== 'create' || !key.startsWith('staging/')) return;
+      asked += 1;
+      if (asked <= AT_ONCE) return;
+      await silent.promise;
+      throw new StoreSilentError(1);
+    };
+    const storing = storeMany(storage, AT_ONCE + AT_ONCE * 64 + 100);
+    await vi.waitFor(() => { expect(asked).toBe(2 * AT_ONCE); });
+    silent.resolve();
+    const outcomes = await storing;
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(AT_ONCE);
+    expect(asked).toBe(2 * AT_ONCE);
+    await storage.close();
+  });
+
+  it('do not wait for others that are alone and take long', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    const storage = open(mine);
+    const slow = deferred();
+    let uploads = 0;
+    mine.before = (operation) => (operation === 'upload' && ++uploads <= AT_ONCE ? slow.promise : undefined);
+    const first = storeMany(storage, AT_ONCE);
+    await vi.waitFor(() => { expect(uploads).toBe(AT_ONCE); });
+    const next = storeMany(storage, 3);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(await next).toMatchObject([{ status: 'fulfilled' }, { status: 'fulfilled' }, { status: 'fulfilled' }]);
+    slow.resolve();
+    expect((await first).map(({ status }) => status)).toEqual(Array.from({ length: AT_ONCE }, () => 'fulfilled'));
+    await storage.close();
+    await expectWhole(new BucketView(bucket), AT_ONCE + 3);
+  });
+
   it('keep the file of one that has continued alone, when all others of their marker are removed before a sweep', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());

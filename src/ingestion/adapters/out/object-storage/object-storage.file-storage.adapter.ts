@@ -210,7 +210,9 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
-    const marking = this.markers.begin(markerKey(draft.uploadId), { content_path: path, segment: this.expectedSegment(draft) });
+    const marking = this.markers
+      .begin(markerKey(draft.uploadId), { content_path: path, segment: this.expectedSegment(draft) })
+      .catch(storageFailure('A marker could not be written.'));
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await draft.conclude(stored);

@@ -13,8 +13,8 @@ export interface FenceRemovalOptions {
 
 /**
  * Removes the empty segments of a day that were written more than 24 hours ago by the store's clock: fences, and
- * segments whose uploads were all removed. Leaves segments with foreign names, and the fence of an upload that still
- * has a marker in `staging/`. Rejects with errors of the bucket, and with the signal's reason.
+ * segments whose uploads were all removed. Leaves segments with foreign names, and fences whose uploads still have a
+ * marker in `staging/`. Rejects with errors of the bucket, and with the signal's reason.
  *
  * @returns the number of segments that were removed; in a dry run, the number of those that would be.
  */

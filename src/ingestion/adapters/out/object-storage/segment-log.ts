@@ -7,8 +7,6 @@ import type { SegmentWriter, UploadLine } from './segment-writer.js';
 const MAX_DOUBTFUL = 64;
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
-const NONE_ALONE = new Map<never, never>();
-
 /** Writes the index lines of uploads without a file and without an idempotency key to segments that they share. */
 export class SegmentLog {
   private readonly queue = new SegmentQueue<UploadLine>((segment, batch) => this.write(segment, batch), { bytesOf: ({ line }) => line.length });
@@ -43,10 +41,10 @@ export class SegmentLog {
     await this.doubtful.close();
   }
 
-  private async write(segment: string, batch: readonly UploadLine[]): Promise<ReadonlyMap<UploadLine, Promise<void>>> {
+  private async write(segment: string, batch: readonly UploadLine[]): Promise<undefined> {
     try {
       await this.writer.create(segment, batch);
-      return NONE_ALONE;
+      return undefined;
     } catch (error) {
       // The store may have written the segment, or may still write it. A fence overwrites it, or prevents that.
       this.doubtful.begin(`Undoing ${segment}`, () => this.bucket.replace(segment, FENCE));

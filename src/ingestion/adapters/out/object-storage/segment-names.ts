@@ -3,7 +3,7 @@ import { timeOfUuid } from '../../../../common/uuid.js';
 import { linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
-import { ownSegment } from './keys.js';
+import { segmentKey } from './keys.js';
 
 /**
  * How far the time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds, unless
@@ -84,15 +84,15 @@ const durationOf = ({ uploadId, receivedAt }: Timed): number => Math.abs(receive
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
   const { kind, uploadId, receivedAt } = upload;
   const slow = isSlow(upload) ? `${SLOW}${timeText(receivedAt.getTime())}-` : '';
-  return ownSegment(segmentDirectory(kind, receivedAt), `${slow}${uploadId}`);
+  return segmentKey(segmentDirectory(kind, receivedAt), `${slow}${uploadId}`);
 }
 
 /** The upload's id in the key of a segment with only its line. For any other segment, the name without `.ndjson`. */
 export const uploadIdIn = (segment: string): string =>
   segment.slice(segment.lastIndexOf('/') + 1).replace(/\.ndjson$/, '').replace(SLOW_TIME, '');
 
-/** Whether a key, by its form, is that of the segment which contains only this upload's line. */
-export const isOwnSegment = (segment: string, uploadId: string): boolean =>
+/** Whether a key, by its form, is that of the segment for which `uploadIdIn` returns this id. */
+export const isSegmentOf = (segment: string, uploadId: string): boolean =>
   /^uploads\/kind=[a-z]+\/date=[\d-]+\/[^/]+\.ndjson$/.test(segment) && uploadIdIn(segment) === uploadId;
 
 /** The key prefix of a day's segments with lines of slow uploads. */

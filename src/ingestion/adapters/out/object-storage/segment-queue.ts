@@ -1,7 +1,7 @@
 import { MIB } from '../../../../common/sizes.js';
 import { timeOfUuid, uuidAt } from '../../../../common/uuid.js';
 import { StoreSilentError } from './bucket.js';
-import { ownSegment } from './keys.js';
+import { segmentKey } from './keys.js';
 import { SHARED_APART_MS } from './segment-names.js';
 
 const MAX_IN_FLIGHT = 4;
@@ -15,12 +15,13 @@ interface Sharing {
 }
 
 /**
- * Writes uploads to a new segment. Resolves when they are in the store, except those that continue alone: to the
- * promises of these. After a rejection, none of the uploads is in the store, or they are undone in the background.
+ * Writes uploads to a new segment. Resolves when all of them are in the store, except those that continue alone. The
+ * result has a promise for each of these. After a rejection, none of the uploads is in the store, or they are undone in
+ * the background.
  *
  * @param segment the key of the segment.
  */
-type WriteBatch<Upload extends Sharing> = (segment: string, batch: readonly Upload[]) => Promise<ReadonlyMap<Upload, Promise<void>>>;
+type WriteBatch<Upload extends Sharing> = (segment: string, batch: readonly Upload[]) => Promise<ReadonlyMap<Upload, Promise<void>> | undefined>;
 
 interface QueueOptions<Upload extends Sharing> {
   /** How many bytes of an upload are written. A batch of several uploads has at most 8 MiB. */
@@ -95,10 +96,10 @@ export class SegmentQueue<Upload extends Sharing> {
 
   private async writeBatch(directory: string, batch: readonly Waiting<Upload>[]): Promise<void> {
     this.named = (this.named + 1) % COUNTER_RANGE;
-    const segment = ownSegment(directory, uuidAt(new Date(batch[0]?.began ?? Number.NaN), this.named));
+    const segment = segmentKey(directory, uuidAt(new Date(batch[0]?.began ?? Number.NaN), this.named));
     try {
       const alone = await this.write(segment, batch.map(({ upload }) => upload));
-      for (const { upload, resolve } of batch) resolve(alone.get(upload));
+      for (const { upload, resolve } of batch) resolve(alone?.get(upload));
     } catch (error) {
       for (const { reject } of batch) reject(error);
       // The waiting uploads are rejected too: each further segment would wait for another time-out of the silent store.

@@ -1,6 +1,6 @@
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { Bucket } from './bucket.js';
-import { markerKey, ownSegment } from './keys.js';
+import { markerKey, segmentKey } from './keys.js';
 import type { Lease } from './lease.js';
 import type { Retries } from './retries.js';
 import { SegmentQueue } from './segment-queue.js';
@@ -11,15 +11,13 @@ import type { UploadMarkers } from './upload-markers.js';
 
 /** Bounds the memory of a batch: 64 files of at most 64 KiB. */
 const MAX_FILES = 64;
-/** How long the files of a batch wait for its slowest ones. */
+/** How long a batch waits for the other writes once half of them have ended. */
 const PATIENCE_MS = 1_000;
 
 export interface SmallFile extends UploadLine {
   readonly path: string;
   readonly bytes: Buffer;
 }
-
-const NONE_ALONE = new Map<never, never>();
 
 /** A file that has left its batch, or is the only one. */
 interface LoneFile {
@@ -42,8 +40,8 @@ interface SmallFilesOptions {
  * segment. So a file takes little more than one request. The marker's name is that of the segment. A file that doesn't
  * share them has a marker and a segment of its own.
  *
- * A file whose write fails, or takes much longer than those of the others, continues alone. So the others needn't fail
- * with it or wait for it.
+ * A file whose write fails, or takes much longer than those of the others, continues alone. So the others neither fail
+ * with it nor wait for it.
  */
 export class SmallFiles {
   private readonly queue = new SegmentQueue<SmallFile>((segment, batch) => this.write(segment, batch), {
@@ -68,7 +66,7 @@ export class SmallFiles {
     await this.queue.add(directory, file).catch(storageFailure('A file could not be stored.'));
   }
 
-  /** Resolves when no upload waits or shares a segment. Those that continue alone may still be in progress. */
+  /** Resolves when no upload waits or is being written in a batch. Those that continue alone may still be in progress. */
   close(): Promise<void> {
     return this.queue.close();
   }
@@ -76,8 +74,9 @@ export class SmallFiles {
   private async write(segment: string, batch: readonly SmallFile[]): Promise<ReadonlyMap<SmallFile, Promise<void>>> {
     const [only] = batch;
     if (only && batch.length === 1) {
-      await this.writeAlone(only, segment);
-      return NONE_ALONE;
+      const finishing = this.writeAlone(only, segment);
+      await withPatience(finishing);
+      return new Map([[only, finishing]]);
     }
     const marking = this.options.markers.begin(sharedMarkerKey(segment), contentOf(segment, batch));
     const alone: LoneFile[] = [];
@@ -107,7 +106,7 @@ export class SmallFiles {
   /** Gives a file a marker and a segment of its own, named by the upload's id, so that a search finds it at once. */
   private markAlone(file: SmallFile, shared: string): Omit<LoneFile, 'writing'> {
     const { uploadId, path } = file;
-    const segment = ownSegment(shared.slice(0, shared.lastIndexOf('/')), uploadId);
+    const segment = segmentKey(shared.slice(0, shared.lastIndexOf('/')), uploadId);
     return { file, segment, marking: this.options.markers.begin(markerKey(uploadId), { content_path: path, segment }) };
   }
 
@@ -142,27 +141,34 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
 }
 
 /**
- * Waits until all writes have ended, or half of them have for a second.
+ * Waits until all writes have ended, or until a second after half of them have.
  *
- * @returns those that haven't succeeded.
+ * @returns those that haven't succeeded by then.
  * @throws the first error, if all have failed.
  */
 async function openWrites(writes: ReadonlyMap<SmallFile, Promise<void>>): Promise<ReadonlyMap<SmallFile, Promise<void>>> {
   const open = new Map(writes);
   const errors: unknown[] = [];
-  let ended = 0;
-  await new Promise<void>((resolve) => {
-    let patience: NodeJS.Timeout | undefined;
-    const onEnd = (): void => {
-      if (++ended === writes.size) {
-        clearTimeout(patience);
-        resolve();
-      } else if (ended * 2 >= writes.size) {
-        patience ??= setTimeout(resolve, PATIENCE_MS);
-      }
-    };
-    for (const [file, writing] of writes) void writing.then(() => open.delete(file), (error: unknown) => errors.push(error)).then(onEnd);
-  });
+  const ends = [...writes].map(([file, writing]) => writing.then(() => void open.delete(file), (error: unknown) => void errors.push(error)));
+  await firstOf(ends, ends.length / 2);
+  await withPatience(Promise.all(ends));
   if (errors.length === writes.size) throw errors[0];
-  return open;
+  // A copy, because further writes may succeed.
+  return new Map(open);
+}
+
+/** Resolves when at least `count` of the promises have resolved. */
+function firstOf(promises: readonly Promise<void>[], count: number): Promise<void> {
+  let resolved = 0;
+  return new Promise((resolve) => {
+    for (const promise of promises) void promise.then(() => { if (++resolved >= count) resolve(); });
+  });
+}
+
+/** Resolves when a promise has settled, or after a second. */
+async function withPatience(promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise((resolve) => { timer = setTimeout(resolve, PATIENCE_MS); });
+  await Promise.race([promise.catch(() => undefined), over]);
+  clearTimeout(timer);
 }

@@ -3,7 +3,7 @@ import { parseJson } from '../../../../common/text.js';
 import { timeOfUuid } from '../../../../common/uuid.js';
 import { isContentOf, uploadIdOfFile } from '../../../domain/layout-names.js';
 import { MARKERS } from './keys.js';
-import { isOwnSegment, SHARED_APART_MS } from './segment-names.js';
+import { isSegmentOf, SHARED_APART_MS } from './segment-names.js';
 
 const STATE = {
   segment: z.string(),
@@ -41,7 +41,7 @@ export function parseUploadMarker(key: string, bytes: Buffer): UploadMarker | un
   const name = key.slice(MARKERS.length);
   const id = 'content_paths' in marker ? name.slice(0, -SHARED.length) : name;
   const fits = 'content_paths' in marker ? marker.content_paths.every((path) => isContentNear(id, path)) : isContentOf(id, marker.content_path);
-  return fits && isOwnSegment(marker.segment, id) ? marker : undefined;
+  return fits && isSegmentOf(marker.segment, id) ? marker : undefined;
 }
 
 /** Whether a path is that of the file of an upload that began at about the time in the name of its segment. */

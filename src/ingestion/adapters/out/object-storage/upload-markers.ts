@@ -1,5 +1,3 @@
-import { ServiceError } from '../../../../common/service-error.js';
-import { storageFailure } from '../../../application/storage-failure.js';
 import type { Bucket } from './bucket.js';
 import { Lease } from './lease.js';
 import type { UploadMarker } from './upload-marker.js';
@@ -12,16 +10,10 @@ export class UploadMarkers {
 
   constructor(private readonly bucket: Bucket) {}
 
-  /**
-   * Writes a marker, and renews it until its lease is ended.
-   *
-   * @throws ServiceError `storage-failure`
-   */
+  /** Writes a marker, and renews it until its lease is ended. Rejects with errors of the bucket. */
   async begin(key: string, marker: UploadMarker): Promise<Lease<UploadMarker>> {
-    const version = await this.bucket
-      .create(key, Buffer.from(JSON.stringify(marker)))
-      .catch(storageFailure('A marker could not be written.'));
-    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists already.`);
+    const version = await this.bucket.create(key, Buffer.from(JSON.stringify(marker)));
+    if (version === undefined) throw new Error(`${key} exists already.`);
     return new Lease(this.bucket, key, marker, version);
   }
 

@@ -104,24 +104,28 @@ class BucketStoreView implements StoreView {
   }
 
   /**
-   * A marker of uploads exists from before their files are created until after their lines are written. A marker of removals
-   * exists from before the lines are removed until after the files are removed.
+   * A marker of uploads exists from before their files are created until after their lines are written; a file may leave
+   * a shared marker for one of its own. A marker of removals exists from before the lines are removed until after the
+   * files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
     const removed = new Set<string>();
     const shared = new Map<string, string>();
+    // Shared markers are read first: a file that leaves one has its own marker before.
+    for await (const { path, size } of walkKeys(this.bucket, STAGING)) {
+      if (size > MAX_MARKER_BYTES || !isSharedMarkerKey(path)) continue;
+      for (const contentPath of filesIn(path, await this.bucket.read(path))) shared.set(contentPath, path);
+    }
     for await (const { name, path, size } of walkKeys(this.bucket, STAGING)) {
       if (size > MAX_MARKER_BYTES) continue;
       staged.add(name);
       const removal = isRemovalKey(path) ? await this.bucket.read(path) : undefined;
       for (const { upload_id: uploadId } of (removal && parseRemoval(removal.bytes)) ?? []) removed.add(uploadId);
-      const marker = isSharedMarkerKey(path) ? await this.bucket.read(path) : undefined;
-      for (const contentPath of filesIn(path, marker)) shared.set(contentPath, path);
     }
     return async (uploadId, contentPath) => {
       if (removed.has(uploadId)) return true;
-      // An upload whose file took long may have left the shared marker for one of its own after this was listed.
+      // A file may have left the shared marker after the second listing.
       const isOwn = staged.has(uploadId) || shared.has(contentPath);
       const keys = [shared.get(contentPath), isOwn ? markerKey(uploadId) : undefined];
       for (const key of keys) if (key !== undefined && filesIn(key, await this.bucket.read(key)).includes(contentPath)) return true;
