@@ -5,7 +5,7 @@
 export const MAX_CHUNKS = 1024;
 
 export interface StreamHead<Chunk extends Uint8Array> {
-  readonly chunks: readonly Chunk[];
+  readonly chunks: Chunk[];
   /** The rest of the stream; undefined if `chunks` is the whole stream. */
   readonly rest: AsyncIterator<Chunk> | undefined;
 }
@@ -28,12 +28,17 @@ export async function readHead<Chunk extends Uint8Array>(bytes: AsyncIterable<Ch
 }
 
 /**
- * Yields all bytes of a stream, its head included. A caller that stops early must end `rest` itself, because ending a
- * generator whose reading hasn't begun runs none of its code.
+ * Yields all bytes of a stream, its head included. Takes each chunk out of the head, so that a slow stream doesn't hold
+ * its first chunks until it ends. Ends `rest` when a caller stops early, except one that hasn't begun to read: ending
+ * such a generator runs none of its code.
  *
  * @throws errors of `rest`.
  */
 export async function* behindHead<Chunk extends Uint8Array>({ chunks, rest }: StreamHead<Chunk>): AsyncGenerator<Chunk, void, undefined> {
-  yield* chunks;
-  if (rest) yield* { [Symbol.asyncIterator]: () => rest };
+  try {
+    for (let chunk = chunks.shift(); chunk; chunk = chunks.shift()) yield chunk;
+    if (rest) yield* { [Symbol.asyncIterator]: () => rest };
+  } finally {
+    await rest?.return?.();
+  }
 }

@@ -1,9 +1,9 @@
-import { Readable } from 'node:stream';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { PROBE_TIMEOUT_MS, SharedProbe } from '../../../../common/shared-probe.js';
+import { behindHead, readHead } from '../../../../common/stream-head.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { readContent } from '../../../application/content.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -26,7 +26,6 @@ import { Retries } from './retries.js';
 import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
 import { mayShare, segmentOf } from './segment-names.js';
 import { SegmentWriter } from './segment-writer.js';
-import { readSmallContent } from './small-content.js';
 import { SmallFiles } from './small-files.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -180,12 +179,12 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
 
   /** An upload with a small file is concluded before anything of it is written, so that it can share requests. */
   private async keepUnkeyedFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>): Promise<Upload> {
-    const content = await readSmallContent(bytes);
-    if (content.whole === undefined) return this.keepFile(draft, { path, bytes: content.bytes });
-    const { whole } = content;
+    const head = await readHead(bytes, FREE_BYTES);
+    if (head.rest) return this.keepFile(draft, { path, bytes: behindHead(head) });
+    const whole = Buffer.concat(head.chunks);
     const upload = await draft.conclude(await readContent([whole]));
     const line = await encodeIndexLine(upload);
-    if (!mayShare(upload) || line.length > FREE_BYTES) return this.keepFile({ ...draft, conclude: () => Promise.resolve(upload) }, { path, bytes: Readable.from([whole]) });
+    if (!mayShare(upload) || line.length > FREE_BYTES) return this.keepFile({ ...draft, conclude: () => Promise.resolve(upload) }, { path, bytes: behindHead(head) });
     await this.smallFiles.store(segmentDirectory(upload.kind, upload.receivedAt), { uploadId: upload.uploadId, line, path, bytes: whole });
     return upload;
   }

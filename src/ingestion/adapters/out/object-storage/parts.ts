@@ -1,6 +1,8 @@
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
-import { Head } from './head.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
+
+/** The first bytes of an upload are joined after this many chunks, because each chunk takes memory beside its bytes. */
+const MAX_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
   readonly memory: PartMemory;
@@ -51,7 +53,7 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    let head: Head | undefined = new Head(FREE_BYTES);
+    let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
         this.assertGoesOn();
@@ -128,5 +130,22 @@ class PartSender {
 
   private assertGoesOn(): void {
     if (this.failure) throw this.failure.error;
+  }
+}
+
+class Head {
+  private chunks: Uint8Array[] = [];
+  private length = 0;
+
+  add(chunk: Uint8Array): boolean {
+    if (this.length + chunk.length > FREE_BYTES) return false;
+    this.chunks.push(chunk);
+    this.length += chunk.length;
+    if (this.chunks.length === MAX_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
+    return true;
+  }
+
+  take(): Uint8Array[] {
+    return this.chunks;
   }
 }

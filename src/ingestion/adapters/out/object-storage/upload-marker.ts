@@ -38,9 +38,9 @@ export const pathsOf = (marker: UploadMarker): readonly string[] => ('content_pa
 export function parseUploadMarker(key: string, bytes: Buffer): UploadMarker | undefined {
   const marker = UPLOAD_MARKER.safeParse(parseJson(bytes)).data;
   if (!marker) return undefined;
-  const name = key.slice(MARKERS.length);
-  const id = 'content_paths' in marker ? name.slice(0, -SHARED.length) : name;
-  const fits = 'content_paths' in marker ? marker.content_paths.every((path) => isContentNear(id, path)) : isContentOf(id, marker.content_path);
+  const isShared = 'content_paths' in marker;
+  const id = key.slice(MARKERS.length, isShared ? -SHARED.length : undefined);
+  const fits = pathsOf(marker).every((path) => (isShared ? isContentNear : isContentOf)(id, path));
   return fits && isSegmentOf(marker.segment, id) ? marker : undefined;
 }
 
