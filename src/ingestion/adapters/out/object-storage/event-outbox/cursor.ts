@@ -14,6 +14,8 @@ const PART = z.object({
   /** Where the last line with a confirmed event begins in the segment, in bytes. */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
+  /** Ids of some confirmed uploads in the lines before, in their order. */
+  earlier: z.array(z.string()).optional(),
 });
 export type Part = Readonly<z.infer<typeof PART>>;
 

@@ -3,7 +3,7 @@ import { NEWLINE } from '../../../../application/raw-lines.js';
 import type { Bucket } from '../bucket.js';
 import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/line-reading.js';
 import type { BatchDraft } from './batch.js';
-import type { Cursor } from './cursor.js';
+import type { Cursor, Part } from './cursor.js';
 
 const BLOCK_BYTES = 512 * 1024;
 const MAX_REMEMBERED = 10_000;
@@ -16,11 +16,16 @@ export interface Reading {
 
 const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
+/** Those that are 1, 2, 4, 8, … places before the last, in their order. */
+const thinned = (ids: readonly string[]): string[] => ids.filter((_, index) => Number.isInteger(Math.log2(ids.length - 1 - index)));
+
+const idsIn = ({ upload_id, earlier = [] }: Part): string[] => [...earlier, upload_id];
+
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
   /**
    * The ids of the last confirmed uploads in segments that also have unconfirmed ones, by the segment's key. They find
-   * the place again after a removal of uploads has moved lines.
+   * the place again after a removal of uploads has moved lines. The cursor has a few of them, for the next process.
    */
   private readonly remembered = new Map<string, string[]>();
 
@@ -64,13 +69,19 @@ export class UnconfirmedLineReader {
   private remember(key: string, taken: readonly Line[]): void {
     const last = taken.at(-1);
     if (!last) return;
-    this.cursor.parts.set(key, { offset: last.begin, upload_id: last.upload.uploadId });
-    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...taken.map(({ upload }) => upload.uploadId)].slice(-MAX_REMEMBERED));
+    const ids = [...this.confirmedIn(key), ...taken.map(({ upload }) => upload.uploadId)].slice(-MAX_REMEMBERED);
+    this.cursor.parts.set(key, { offset: last.begin, upload_id: last.upload.uploadId, earlier: thinned(ids) });
+    this.remembered.set(key, ids);
   }
 
   private forget(key: string): void {
     this.cursor.parts.delete(key);
     this.remembered.delete(key);
+  }
+
+  private confirmedIn(key: string): readonly string[] {
+    const part = this.cursor.parts.get(key);
+    return this.remembered.get(key) ?? (part ? idsIn(part) : []);
   }
 
   private async *unconfirmedLines(key: string, size: number): AsyncGenerator<Line> {
@@ -86,8 +97,8 @@ export class UnconfirmedLineReader {
       if (!isFirst) return;
       // The remembered line isn't at its offset any more, so a removal of uploads has rewritten the segment. The
       // remaining lines keep their order, so reading goes on after the last line whose event is known to be confirmed.
-      // If no such line is left, all lines are read, and some events may be delivered again.
-      const confirmed = new Set(this.remembered.get(key) ?? [part.upload_id]);
+      // If an earlier process confirmed it, a few events may be delivered again.
+      const confirmed = new Set(this.confirmedIn(key));
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (confirmed.has(upload.uploadId)) begin = end;
     }
     yield* this.linesFrom(key, begin, size);
