@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseKeycloakSetupEnvironment } from './commands.js';
+import { parseAuth0SetupEnvironment, parseKeycloakSetupEnvironment } from './commands.js';
 import { baseUrl, origin } from './served-address.js';
 import { type Environment, loadEnvironment, parseEnvironment } from './service.js';
 import { EnvironmentError } from './variables.js';
@@ -540,6 +540,12 @@ describe('a secret in a file', () => {
     writeFileSync(path, SECRET);
     const variables = { ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD_FILE: path };
     expect(parseKeycloakSetupEnvironment(variables)).toEqual(parseKeycloakSetupEnvironment({ ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD: SECRET }));
+  });
+
+  it("can be the secret of Auth0's set-up", () => {
+    writeFileSync(path, SECRET);
+    const variables = { AUTH0_DOMAIN: 'a.example', AUTH0_SETUP_CLIENT_ID: 'c', OIDC_AUDIENCE: 'a' };
+    expect(parseAuth0SetupEnvironment({ ...variables, AUTH0_SETUP_CLIENT_SECRET_FILE: path }).setupClientSecret).toBe(SECRET);
   });
 
   it.each(['KEYCLOAK_ADMIN_PASSWORD_FILE', 'AUTH0_SETUP_CLIENT_SECRET_FILE'])('is not read by the service if only a set-up needs it: %s', (name) => {

@@ -91,14 +91,28 @@ describe('the pages', () => {
     expect(commands.filter((command) => !asOne.test(command) || command.includes('reuse-values'))).toEqual([]);
   });
 
-  it('describe every environment variable in README with its default', async () => {
-    const readme = await readFile('README.md', 'utf8');
+  /** The names of all variables in the schemas of src/configuration. */
+  async function variableNames(): Promise<ReadonlySet<string>> {
     const files = (await readdir('src/configuration')).filter((name) => !name.endsWith('.spec.ts'));
     const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|adapterName|text|required|plainText|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
-    const names = new Set(found);
+    return new Set(found);
+  }
+
+  it('describe every environment variable in README with its default', async () => {
+    const readme = await readFile('README.md', 'utf8');
+    const names = await variableNames();
     expect(names.size).toBe(62);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
+  });
+
+  it('promise that each secret may be in a file, and it may', async () => {
+    const secrets = [...(await variableNames())].filter((name) => /(?:SECRET|PASSWORD|TOKEN|CONNECTION_STRING|ACCESS_KEY|HEADERS)$/.test(name));
+    expect(secrets.length).toBeGreaterThan(8);
+    expect(secrets.filter((name) => !SECRET_FILE_NAMES.includes(`${name}_FILE`))).toEqual([]);
+    const [, promise = ''] = /^(Instead of a secret, .*)$/m.exec(await readFile('README.md', 'utf8')) ?? [];
+    const named = SECRET_FILE_NAMES.map((name) => name.replace(/_FILE$/, '')).filter((name) => !/_(?:SECRET|PASSWORD)$/.test(name));
+    expect(named.filter((name) => !promise.includes(`\`${name}\``))).toEqual([]);
   });
 
   it('list every page of docs in its index', async () => {

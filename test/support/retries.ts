@@ -7,6 +7,12 @@ import type { Reporter, TestModule } from 'vitest/node';
  */
 export const retry = Number(process.env.TEST_RETRIES ?? 0);
 
+/**
+ * The options of a test that isn't repeated after it has found a loss: that it loses nothing when it is repeated proves
+ * nothing.
+ */
+export const retryUnless = (hasLost: () => boolean) => ({ retry: { count: retry, condition: () => !hasLost() } });
+
 /** At the end of a test run, prints the tests that passed only when they were repeated, each with its failures. */
 export class RetriedTests implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
