@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CollectingLogger } from '../support/collecting-logger.js';
@@ -6,6 +9,8 @@ import { EventRelay, EventRelayOptions } from '../../src/ingestion/application/e
 import type { EventOutbox } from '../../src/ingestion/application/ports/event-outbox.port.js';
 import { anUploadDraft, InMemoryFileStorage, InMemoryUploadEvents } from '../../src/testing/index.js';
 import { storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { MeasuredFileStorage } from '../../src/operations/metrics/measured-file-storage.js';
 import { Metrics } from '../../src/operations/metrics/metrics.js';
 
@@ -67,6 +72,30 @@ describe('the lag of events', () => {
     await batch?.confirm();
     await outbox().next(10);
     expect(await lagSeconds()).toBe(0);
+  });
+
+  it('counts while a file of events on the local disk can not be read, although later events are delivered', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'events-'));
+    const disk = new GatedDisk();
+    const local = await LocalDiskFileStorage.open({ directory, logger: { warn: () => undefined }, disk });
+    try {
+      measured = new MeasuredFileStorage(local, metrics);
+      await outbox().open();
+      await storeUpload(local, anUploadDraft().build());
+      disk.gate = (perform, operation, target) => (operation === 'open' && target.endsWith('.ndjson') ? Promise.reject(new Error('EIO')) : perform());
+      for (const lag of [0, 100]) {
+        expect(await outbox().next(10)).toBeUndefined();
+        expect(await lagSeconds()).toBe(lag);
+        passSeconds(100);
+      }
+      disk.gate = (perform, operation, target) => (operation === 'open' && target.includes('kind=historical') ? Promise.reject(new Error('EIO')) : perform());
+      await storeUpload(local, anUploadDraft().with({ kind: 'nowcast', receivedAt: new Date() }).build());
+      await (await outbox().next(10))?.confirm();
+      expect(await lagSeconds()).toBe(200);
+    } finally {
+      await local.close();
+      await rm(directory, { recursive: true });
+    }
   });
 
   it('grows after the delivery has ended, because the outbox broke the promise of its port', async () => {

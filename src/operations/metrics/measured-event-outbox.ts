@@ -2,8 +2,8 @@ import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion
 import type { Metrics } from './metrics.js';
 
 /**
- * Notes when the oldest event happened that this process has not delivered yet. If none is known when the outbox fails,
- * notes the time of that failure, because an event may wait in the outbox unseen.
+ * Notes when the oldest event happened that this process has not delivered yet, as far as it can be read. If none is
+ * known when the outbox fails, notes the time of that failure, because an event may wait in the outbox unseen.
  */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
@@ -26,8 +26,13 @@ export class MeasuredEventOutbox extends EventOutbox {
     const batch = await this.noteFailure(() => this.outbox.next(limit));
     // The first event of the batch counts as the oldest until the next call of `next`, even after the batch was
     // confirmed, because further undelivered events may follow.
-    this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
+    const times = [batch?.events[0] && timeOf(batch.events[0]), this.outbox.unreadableSince].filter((time) => time !== undefined);
+    this.metrics.oldestEvent = times.length > 0 ? new Date(Math.min(...times.map(Number))) : undefined;
     return batch;
+  }
+
+  override get unreadableSince(): Date | undefined {
+    return this.outbox.unreadableSince;
   }
 
   /**

@@ -79,6 +79,15 @@ export abstract class EventOutbox {
   abstract next(limit: number): Promise<OutboxBatch | undefined>;
 
   /**
+   * Since when the last call of `next` can't read some events, although it returned others or undefined. The metric
+   * `load_data_events_lag_seconds` then counts from that time. Default: undefined, because `next` rejects if it can't
+   * read all events.
+   */
+  get unreadableSince(): Date | undefined {
+    return undefined;
+  }
+
+  /**
    * Resolves when there may be events that the last call of `next` didn't return, in a bucket up to five seconds later.
    * Also resolves after a minute at the latest, and when the signal aborts. Never rejects.
    */

@@ -25,8 +25,8 @@ export class EventQueue {
   private readonly entries: EventEntries;
   private known = new Set<string>();
   private readonly warnedOf = new Set<string>();
-  /** When each file that could not be read is tried again, by `performance.now()`. */
-  private readonly unreadableUntil = new Map<string, number>();
+  /** The files that could not be read: since when, and when each is tried again, by `performance.now()`. */
+  private readonly unreadable = new Map<string, { since: Date; until: number }>();
 
   constructor(private readonly store: StoreDirectory) {
     this.entries = store.events;
@@ -50,9 +50,14 @@ export class EventQueue {
     });
   }
 
+  /** When reading a file failed first, of those that still can't be read. */
+  get unreadableSince(): Date | undefined {
+    // Maps keep the order of their keys.
+    return this.unreadable.values().next().value?.since;
+  }
+
   private isDue(id: string): boolean {
-    const unreadableUntil = this.unreadableUntil.get(id);
-    return unreadableUntil === undefined || unreadableUntil <= performance.now();
+    return (this.unreadable.get(id)?.until ?? -Infinity) <= performance.now();
   }
 
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
@@ -77,12 +82,13 @@ export class EventQueue {
   private async readableBatchOf(id: string, limit: number): Promise<OutboxBatch | undefined> {
     try {
       const batch = await this.batchOf(id, limit);
-      this.unreadableUntil.delete(id);
+      this.unreadable.delete(id);
       return batch;
     } catch (error) {
       this.store.presence.assertHere(this.entries.parts);
-      if (!this.unreadableUntil.has(id) && this.unreadableUntil.size >= MAX_UNREADABLE) throw error;
-      this.unreadableUntil.set(id, performance.now() + MINUTE_MS);
+      const since = this.unreadable.get(id)?.since ?? new Date();
+      if (!this.unreadable.has(id) && this.unreadable.size >= MAX_UNREADABLE) throw error;
+      this.unreadable.set(id, { since, until: performance.now() + MINUTE_MS });
       this.warnOnce(`${id} failed`, `Reading the events of ${this.store.at(EVENTS, id)} failed; going on with others, and retrying each minute.`, error);
       return undefined;
     }
@@ -221,7 +227,7 @@ export class EventQueue {
 
   private forget(id: string): void {
     this.known.delete(id);
-    this.unreadableUntil.delete(id);
+    this.unreadable.delete(id);
     if (this.entries.inFlight?.id === id) this.entries.inFlight = undefined;
   }
 

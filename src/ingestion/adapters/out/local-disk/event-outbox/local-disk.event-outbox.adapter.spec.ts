@@ -299,15 +299,20 @@ describe('the outbox on a local disk', () => {
     await outbox.open();
     const others = [await store(), await store(anUploadDraft().with({ kind: 'nowcast' }))];
     failToOpen(disk, (target) => target === view.at(path));
+    expect(outbox.unreadableSince).toBeUndefined();
     expect((await deliverAll()).sort()).toEqual(others.sort());
+    const since = outbox.unreadableSince;
+    expect(since).toBeInstanceOf(Date);
     vi.advanceTimersByTime(MINUTE_MS);
     const later = await store();
     expect(await deliverAll()).toEqual([later]);
+    expect(outbox.unreadableSince).toBe(since);
     expect(warnings).toEqual([expect.stringMatching(new RegExp(`^Reading the events of .*/events/${basename(path, '.ndjson')} failed`))]);
     disk.gate = (perform) => perform();
     expect(await deliverAll()).toEqual([]);
     vi.advanceTimersByTime(MINUTE_MS);
     expect(await deliverAll()).toEqual([unreadable]);
+    expect(outbox.unreadableSince).toBeUndefined();
   });
 
   it('delivers other events while the file of a batch that was not confirmed cannot be read, with one warning', async () => {

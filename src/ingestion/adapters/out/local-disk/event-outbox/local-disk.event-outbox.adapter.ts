@@ -7,6 +7,8 @@ const MAX_WAIT_MS = 60_000;
 
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
+  private since: Date | undefined;
+
   constructor(
     /** Runs `work` on the store, reopening a store that went away. Rejects with `storage-failure` if that fails. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
@@ -29,10 +31,15 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
     const { store, batch } = given;
+    this.since = store.events.unreadableSince;
     // If the store was reopened since, `confirm` does nothing: the reopened store returns the events again.
     const confirm = (): Promise<void> =>
       this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
     return batch && { ...batch, confirm };
+  }
+
+  override get unreadableSince(): Date | undefined {
+    return this.since;
   }
 
   override wait(signal: AbortSignal): Promise<void> {
