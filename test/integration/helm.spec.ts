@@ -577,6 +577,9 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['a number of pods beside scaling', merged(distributed, { replicaCount: 3, autoscaling: { enabled: true } }), 'replicaCount is set, but autoscaling decides on the number of pods: leave one of them out.'],
       ['a share of a core that is none', merged(distributed, { autoscaling: { targetCPU: '70%' } }), 'autoscaling.targetCPU must be a quantity of cores, such as 700m; it is "70%".'],
       ['a size that is none', { persistence: { size: 'lots' } }, 'persistence.size must be a quantity of bytes, such as 20Gi; it is "lots".'],
+      ['a size of nothing', { persistence: { size: '0Gi' } }, 'persistence.size must be a quantity of bytes, such as 20Gi; it is "0Gi".'],
+      ['a name that no object can have', { fullnameOverride: 'Load Data' }, 'fullnameOverride must be letters in lower case, digits and hyphens, and begin with a letter; it is "Load Data".'],
+      ['a label by which the chart finds its pods', { podLabels: { 'app.kubernetes.io/name': 'a' } }, 'podLabels contains app.kubernetes.io/name, which the chart sets itself: take another label.'],
       ['a schedule that is none', { verifyStore: { schedule: 'whenever' } }, 'verifyStore.schedule must be five fields of cron, such as "23 3 * * 0", or a name such as @weekly; it is "whenever".'],
       ['an interval that is none', { serviceMonitor: { interval: 'soon' } }, 'serviceMonitor.interval must be a duration of Prometheus, such as 30s; it is "soon".'],
       ['a URL as a host', { ingress: { enabled: true, host: 'https://load.example.com' } }, 'ingress.host must be a host name in lower case, without https:// and a port; it is "https://load.example.com".'],
@@ -590,7 +593,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       await expect(template(values)).rejects.toThrow(sentence);
     });
 
-    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])('the value of %s, without repeating it', async (name) => {
+    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])('the value of %s, without repeating it', async (name) => {
       const failures = await Promise.all([{ config: { [name]: 'hunter2' } }, { extraEnv: [{ name, value: 'hunter2' }] }].map((values) => template(values).then(String, String)));
       expect(failures[0]).toContain(`config contains ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
       expect(failures[1]).toContain(`extraEnv contains the value of ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
@@ -599,6 +602,8 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
     it.each<[string, Values]>([
       ['sizes', { persistence: { size: '0.5Ti' } }],
+      ['names', { nameOverride: 'load', fullnameOverride: 'load-data-2' }],
+      ['labels', { podLabels: { team: 'a', 'app.kubernetes.io/part-of': 'grid' } }],
       ['schedules', { verifyStore: { schedule: '*/15 0-6,22 1 JAN ?' } }],
       ['names of schedules', { verifyStore: { schedule: '@weekly' } }],
       ['intervals', { serviceMonitor: { interval: '1m30s' } }],

@@ -60,8 +60,9 @@ function part(title, { count, random, pauseMs, progress, realm, mayFail, onQuiet
       try {
         const ledger = new Ledger();
         const port = Number(new URL(nginx.endpoint).port);
-        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, slow: SLOW_CONNECTIONS, largest: LARGEST_BYTES, pauseMs });
-        const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random, pauseMs);
+        const token = await realm.operatorToken();
+        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, slow: SLOW_CONNECTIONS, largest: LARGEST_BYTES, pauseMs, token });
+        const people = new People(port, token, title.replaceAll(/\W+/g, '-').toLowerCase(), random, pauseMs);
         const disturbances = [];
         await delay(SERVING_MS);
         for await (const disturbance of disturb(replicas, secrets)) {

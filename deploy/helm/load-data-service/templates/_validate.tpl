@@ -133,8 +133,19 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- end }}
 
 {{- /* Texts of a certain form. Kubernetes would refuse them too, but one after the other, or only when they are used. */}}
+{{- range $name := list "nameOverride" "fullnameOverride" }}
+{{- $text := get $values $name }}
+{{- if not (regexMatch "^([a-z]([a-z0-9-]*[a-z0-9])?)?$" $text) }}
+{{- $problems = append $problems (printf "%s must be letters in lower case, digits and hyphens, and begin with a letter; it is %q." $name $text) }}
+{{- end }}
+{{- end }}
+{{- range $label := keys .Values.podLabels | sortAlpha }}
+{{- if hasKey (include "load-data-service.labels" (dict "root" $ "component" "service") | fromYaml) $label }}
+{{- $problems = append $problems (printf "podLabels contains %s, which the chart sets itself: take another label." $label) }}
+{{- end }}
+{{- end }}
 {{- $quantity := "^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i)?$" }}
-{{- if not (regexMatch $quantity .Values.persistence.size) }}
+{{- if or (not (regexMatch $quantity .Values.persistence.size)) (regexMatch "^[0.]+[A-Za-z]*$" .Values.persistence.size) }}
 {{- $problems = append $problems (printf "persistence.size must be a quantity of bytes, such as 20Gi; it is %q." .Values.persistence.size) }}
 {{- end }}
 {{- if not (regexMatch "^([0-9]+m|[0-9]+(\\.[0-9]+)?)$" .Values.autoscaling.targetCPU) }}

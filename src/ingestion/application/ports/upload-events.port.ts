@@ -56,7 +56,8 @@ export abstract class UploadEvents {
    * recognises it by its `id`. A process makes one call at a time.
    *
    * @param events at least one, at most 500.
-   * @param signal aborts less than a second after the service began to stop. The delivery must then end soon; if it
+   * @param signal aborts when the service stops and waits no longer for the delivery: after `SHUTDOWN_TIMEOUT_MS`, or, in
+   *   an application of your own, less than a second after it began to close. The delivery must then end soon; if it
    *   fails, the events are delivered again after the next start, or by another process.
    * @throws DeliveryError, or any other error. Its message may be logged, so it must contain no secret.
    */
