@@ -399,8 +399,10 @@ describe('docs/sizing-replicas.md: the model', () => {
   it('says what 16 and 64 replicas would do, and when a limit is reached', () => {
     const [files, json] = ['4 KiB files, by the processors', 'small JSON, by the processors'].map((name) => numbers(rowOf(name))[0] ?? NaN) as [number, number];
     const { 'small JSON, 1': oneJson, '4 KiB files, 1': oneFile } = Object.fromEntries(measured());
-    // To two digits: what one replica with a core of its own carried.
+    // To two digits: what one replica carried.
     for (const [rate, one] of [[files, oneFile], [json, oneJson]] as const) expect(rate).toBe(Number(one?.rate.toPrecision(2)));
+    const alone = (one?: Measured) => count(Math.round(1000 / (one?.service ?? NaN) / 10) * 10);
+    expect(page).toContain(`a core of its own allows up to ${alone(oneFile)} files and ${alone(oneJson)} small JSON a second`);
     // A marker and a segment, which are written, and the marker's removal, for all that share them.
     const shared = ((oneFile?.put ?? NaN) - requestsIn(SMALL_FILES).PUT) / 2;
     const [partition = NaN, account = NaN] = (/at least ([\d,]+) writes .* an Azure account ([\d,]+) requests/.exec(page) ?? []).slice(1).map((text) => Number(text.replaceAll(',', '')));
@@ -410,6 +412,9 @@ describe('docs/sizing-replicas.md: the model', () => {
     const cells = (one: number, unit: string, digits = 0) => [1, 16, 64].map((replicas) => `${count(Number((replicas * one).toFixed(digits)))}${unit}`);
     const nginx = (rate: number, time = NaN) => (rate * time) / 1000;
     expect(rowOf('their writes to the bucket')).toEqual([...cells(writes, '/s'), `S3, one partition: ${Math.ceil(partition / writes)} replicas, ${count(Math.round(partition / ofEach.writes))} uploads/s. Azure: ${Math.ceil(account / writes)} replicas, ${count(Math.round(account / ofEach.writes))} uploads/s`]);
+    const underKey = requestsIn('with a file, under an `Idempotency-Key`');
+    expect(underKey.PUT + underKey.DELETE).toBe(5);
+    expect(page).toContain(`each takes five writes, so one partition carries ${count(partition / 5)} of them a second`);
     expect(rowOf('of these, in `staging/`')).toEqual([...cells(staged, '/s'), expect.stringMatching(new RegExp(`: ${Math.ceil(partition / files)} replicas, ${count(partition)} uploads/s, because of \`files/\`$`))]);
     expect(rowOf('Keycloak: checks of `/health/ready` every five seconds').slice(0, 3)).toEqual(cells(1 / 5, '/s', 1));
     expect(rowOf('their PUTs')).toEqual([...cells(puts, '/s'), `S3, one partition: ${Math.ceil(partition / puts)} replicas`]);
