@@ -30,10 +30,11 @@ export const SECRET_FILE_NAMES = SECRETS.map(fileVariable);
  * file.
  *
  * @param variables the variables that are set, without empty ones.
- * @returns the variables, and one line per variable whose file can't be used, or whose secret is set too.
+ * @returns the variables; the secrets whose files can't be used, or that are set too; and one line for each of these.
  */
-export function readSecretFiles(variables: Variables): { found: Variables; problems: string[] } {
+export function readSecretFiles(variables: Variables): { found: Variables; failed: string[]; problems: string[] } {
   const found = Object.fromEntries(Object.entries(variables).filter(([name]) => !SECRET_FILE_NAMES.includes(name)));
+  const failed: string[] = [];
   const problems: string[] = [];
   for (const secret of SECRETS) {
     const name = fileVariable(secret);
@@ -43,11 +44,12 @@ export function readSecretFiles(variables: Variables): { found: Variables; probl
       if (variables[secret] !== undefined) throw new Error(`must not be set together with ${secret}`);
       found[secret] = readSecret(path);
     } catch (error) {
+      failed.push(secret);
       // The message of the file system has the path, which may be a secret that was set in place of its file's path.
       problems.push(`${name}: ${isCoded(error) ? `the file can't be read (${error.code})` : (error as Error).message}`);
     }
   }
-  return { found, problems };
+  return { found, failed, problems };
 }
 
 function readSecret(path: string): string {

@@ -482,6 +482,7 @@ describe('loadEnvironment', () => {
 describe('a secret in a file', () => {
   const SECRET = 'a-secret-of-a-file';
   const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_URL: 'https://id.example', KEYCLOAK_REALM: 'r', KEYCLOAK_CLIENT_ID: 'c' };
+  const AUTH0 = { IDENTITY_PROVIDER: 'auth0', AUTH0_DOMAIN: 'a.example', AUTH0_CLIENT_ID: 'c', OIDC_AUDIENCE: 'a' };
   let directory: string;
   let path: string;
 
@@ -494,7 +495,7 @@ describe('a secret in a file', () => {
   it.each<[string, Record<string, string>, (environment: Environment) => unknown]>([
     ['EMBEDDED_ADMIN_SECRET', {}, ({ embeddedAdminSecret }) => embeddedAdminSecret],
     ['KEYCLOAK_CLIENT_SECRET', KEYCLOAK, ({ identityProvider }) => identityProvider.adapter === 'keycloak' && identityProvider.clientSecret],
-    ['AUTH0_CLIENT_SECRET', { IDENTITY_PROVIDER: 'auth0', AUTH0_DOMAIN: 'a.example', AUTH0_CLIENT_ID: 'c', OIDC_AUDIENCE: 'a' }, ({ identityProvider }) => identityProvider.adapter === 'auth0' && identityProvider.clientSecret],
+    ['AUTH0_CLIENT_SECRET', AUTH0, ({ identityProvider }) => identityProvider.adapter === 'auth0' && identityProvider.clientSecret],
     ['AZURE_STORAGE_CONNECTION_STRING', { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'c' }, ({ fileStorage }) => fileStorage.adapter === 'azure' && 'connectionString' in fileStorage.account && fileStorage.account.connectionString],
   ])('is the value of %s', (name, others, read) => {
     writeFileSync(path, `${SECRET}\n`);
@@ -566,11 +567,25 @@ describe('a secret in a file', () => {
   });
 
   it('is refused if it is missing or a directory, and each problem has its line', () => {
-    const variables = { EMBEDDED_ADMIN_SECRET_FILE: path, KEYCLOAK_CLIENT_SECRET_FILE: directory };
+    const variables = { ...KEYCLOAK, EMBEDDED_ADMIN_SECRET_FILE: path, KEYCLOAK_CLIENT_SECRET_FILE: directory, PORT: 'x' };
     expect(problemsOf(() => parseEnvironment(variables))).toEqual([
       "EMBEDDED_ADMIN_SECRET_FILE: the file can't be read (ENOENT)",
       expect.stringMatching(/^KEYCLOAK_CLIENT_SECRET_FILE: .*regular file/),
+      expect.stringMatching(/^PORT: /),
     ]);
+  });
+
+  it.each<[string, string, Record<string, string>, Record<string, string>, boolean]>([
+    ['KEYCLOAK_CLIENT_SECRET_FILE', 'with another identity provider', {}, KEYCLOAK, true],
+    ['AUTH0_CLIENT_SECRET_FILE', 'with another identity provider', { ...KEYCLOAK, KEYCLOAK_CLIENT_SECRET: SECRET }, AUTH0, true],
+    ['AZURE_STORAGE_CONNECTION_STRING_FILE', 'with another store', { FILE_STORAGE: 's3', S3_BUCKET: 'b' }, { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'c' }, true],
+    ['AWS_SECRET_ACCESS_KEY_FILE', 'with another store', {}, { FILE_STORAGE: 's3', S3_BUCKET: 'b', AWS_ACCESS_KEY_ID: 'id' }, false],
+    ['OTEL_EXPORTER_OTLP_HEADERS_FILE', 'without traces', { OTEL_SDK_DISABLED: 'true' }, { OTEL_TRACES_EXPORTER: 'otlp' }, false],
+  ])('is not read where it has no use: %s %s', (name, _, without, withUse, isWarnedOf) => {
+    expect(parseEnvironment({ ...without, [name]: path })).toEqual({ ...parseEnvironment(without), warnings: isWarnedOf ? [expect.stringMatching(new RegExp(`^${name}: without effect`))] : [] });
+    expect(problemsOf(() => parseEnvironment({ ...withUse, [name]: path }))).toEqual([`${name}: the file can't be read (ENOENT)`]);
+    const module = { IDENTITY_PROVIDER: 'module:./provider.js', [name]: path };
+    expect(problemsOf(() => parseEnvironment(module))).toEqual([`${name}: the file can't be read (ENOENT)`]);
   });
 
   it.each([SECRET, `${SECRET}\n${SECRET}`, `${SECRET}\0`])('is not repeated if it is set in place of the path of its file', (secret) => {

@@ -3,12 +3,12 @@ import { ADMIN_SECRET, ADMIN_SECRET_RULE } from '../identity-management/adapters
 import { adapterModule, adapterName, type AdapterVariable, namesAdapterModule } from './adapter-module.js';
 import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
-import { SECRET_FILE_NAMES } from './secret-files.js';
+import { readSecretFiles, SECRET_FILE_NAMES } from './secret-files.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
-import { TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
+import { areTracesOn, TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
 import { NO_OTHER_READERS, type OtherReaders, unknownVariables } from './unknown-variables.js';
-import { effective, EnvironmentError, httpUrl, MAX_TIMEOUT_MS, oneOf, plainText, problemOf, readVariables, type Variables, whole } from './variables.js';
+import { EnvironmentError, httpUrl, MAX_TIMEOUT_MS, oneOf, onlySet, plainText, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -57,11 +57,7 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
-/**
- * The files of secrets that only the set-ups use. The service may run where they are missing. A team's adapter may use
- * the secrets, too.
- */
-const NOT_READ = { KEYCLOAK_ADMIN_PASSWORD_FILE: undefined, AUTH0_SETUP_CLIENT_SECRET_FILE: undefined };
+const SECRETS_OF_SET_UPS = ['KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_SECRET'];
 
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
   readonly warnings: readonly string[];
@@ -83,14 +79,15 @@ export function parseEnvironment(variables: Variables): Environment {
  *
  * @returns the settings, undefined if there are problems; one line per problem; the modules of a team; and a function
  * that returns the warnings of `Environment`.
- * @throws EnvironmentError with one line per secret's file that can't be used; or, if there are no other problems, when
- * PUBLIC_URL doesn't end with BASE_PATH.
+ * @throws EnvironmentError, if there are no other problems, when PUBLIC_URL doesn't end with BASE_PATH.
  */
 export function checkEnvironment(variables: Variables) {
-  const set = effective(namesAdapterModule(variables) ? variables : { ...variables, ...NOT_READ });
+  const given = onlySet(variables);
+  const storageName = VARIABLES.shape.FILE_STORAGE.catch('local').parse(given.FILE_STORAGE);
+  const providerName = VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(given.IDENTITY_PROVIDER);
+  const unread = unreadSecretFiles(given, [storageName, providerName]);
+  const { found: set, failed, problems: fileProblems } = readSecretFiles({ ...given, ...Object.fromEntries(unread.map((name) => [name, undefined])) });
   const parsed = VARIABLES.safeParse(set);
-  const storageName = VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE);
-  const providerName = VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER);
   const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, storageName, set);
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, providerName, set);
   const webhook = EVENTS_VARIABLES.safeParse(set);
@@ -98,17 +95,30 @@ export function checkEnvironment(variables: Variables) {
   const modules = [fileStorage.data, identityProvider.data].filter((chosen) => chosen?.adapter === 'module');
   const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
   const warnings = (others = NO_OTHER_READERS): string[] => [
-    ...unusedVariables('FILE_STORAGE', FILE_STORAGES, storageName, set, others),
-    ...unusedVariables('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, providerName, set, others),
+    ...unusedVariables('FILE_STORAGE', FILE_STORAGES, storageName, given, others),
+    ...unusedVariables('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, providerName, given, others),
     ...unusedSecret(set),
     ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
   ];
   // Two schemas may report the same problem: the service's and Auth0's both contain OIDC_AUDIENCE and NODE_ENV.
-  const problems = [...new Set(issues.map((issue) => problemOf(issue, set)))];
+  const problems = [...new Set([...fileProblems, ...issues.filter(({ path }) => !failed.includes(path.join('.'))).map((issue) => problemOf(issue, set))])];
   const checked = { problems, modules, warnings };
-  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) return { ...checked, settings: undefined };
+  if (fileProblems.length > 0 || !parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) return { ...checked, settings: undefined };
   return { ...checked, settings: settingsOf(parsed.data, { fileStorage: fileStorage.data, identityProvider: identityProvider.data, webhook: webhook.data, tracing: tracing.data }) };
+}
+
+/**
+ * The secrets' files that the service doesn't need, so that it runs where they are missing: those of set-ups, of adapters
+ * that aren't chosen, and of traces that aren't made. A module of a team may need any of them.
+ */
+function unreadSecretFiles(variables: Variables, chosen: readonly string[]): string[] {
+  if (namesAdapterModule(variables)) return [];
+  const adapters = Object.entries<AdapterSchemas[string]>({ ...FILE_STORAGES, ...IDENTITY_PROVIDERS });
+  const namesOfOthers = adapters.filter(([adapter]) => !chosen.includes(adapter)).flatMap(([, { in: { shape } }]) => Object.keys(shape));
+  return [...SECRETS_OF_SET_UPS, ...namesOfOthers.filter((name) => !(name in SERVICE_VARIABLES)), ...(areTracesOn(variables) ? [] : ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])]
+    .map((name) => `${name}_FILE`)
+    .filter((name) => SECRET_FILE_NAMES.includes(name));
 }
 
 function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, others: Others) {
@@ -152,7 +162,7 @@ function unusedVariables(variable: AdapterVariable, schemas: AdapterSchemas, cho
   const notChosen = Object.entries(schemas).filter(([adapter]) => adapter !== chosen);
   const unused = notChosen.flatMap(([adapter, { in: { shape } }]) => {
     const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
-    return ownNames.filter((name) => set[name] !== undefined && !declared.includes(name));
+    return ownNames.flatMap((name) => [name, `${name}_FILE`]).filter((name) => set[name] !== undefined && !declared.includes(name));
   });
   return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because ${variable} is "${chosen}"`];
 }

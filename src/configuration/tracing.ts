@@ -26,7 +26,7 @@ export const TRACING_VARIABLES = z.preprocess(
   z.looseObject(TRACING_SCHEMAS).transform(environmentOf).optional(),
 );
 
-function areTracesOn(set: Variables): boolean {
+export function areTracesOn(set: Variables): boolean {
   const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: endpointOfTraces } = set;
   const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none';
   return !isOff && (exporter ?? endpoint ?? endpointOfTraces) !== undefined;

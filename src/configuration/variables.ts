@@ -57,19 +57,8 @@ export const httpUrl = z.string().refine((text) => {
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
 /** Drops empty variables, which count as unset. */
-const onlySet = (variables: Variables): Record<string, string | undefined> =>
+export const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
-
-/**
- * Drops empty variables, and replaces each path of a secret's file by the secret.
- *
- * @throws EnvironmentError with one line per secret's file that can't be used, or is given beside the secret itself.
- */
-export function effective(variables: Variables): Variables {
-  const { found, problems } = readSecretFiles(onlySet(variables));
-  if (problems.length > 0) throw new EnvironmentError(problems);
-  return found;
-}
 
 /**
  * Describes the problem of a variable in one line. Quotes the beginning of its value, unless that may be a secret.
@@ -101,7 +90,8 @@ const shown = (value: string): string =>
  * @throws EnvironmentError with one line for each problem.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
-  const set = effective(variables);
+  const { found: set, problems } = readSecretFiles(onlySet(variables));
+  if (problems.length > 0) throw new EnvironmentError(problems);
   const { success, data, error } = schema.safeParse(set);
   if (!success) throw new EnvironmentError(error.issues.map((issue) => problemOf(issue, set)));
   return data;
