@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DAY_MS } from '../../src/common/durations.js';
+import type { StoredUploads } from '../../src/ingestion/application/ports/stored-uploads.port.js';
 import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
@@ -84,6 +86,21 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
     expect(await view.lines()).toHaveLength(stored.length);
     expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${lost.length} claims? of .* missing`))]);
     looking.close();
+  });
+
+  it(`finds an upload on any replica, and removes expired uploads by one of them (${name})`, async () => {
+    const prefix = `${randomUUID()}/`;
+    const replicas = Array.from({ length: 3 }, () => new ObjectStorageFileStorage({ bucket: open(prefix), logger: { warn: () => undefined } }));
+    const drafts = [anUploadDraft(), anUploadDraft().file('the bytes'), anUploadDraft().with({ idempotencyKey: 'key' }).file('other bytes')].map((draft) => draft.with({ receivedAt: new Date() }).build());
+    const onAll = <Result>(ask: (uploads: StoredUploads) => Promise<Result>) => Promise.all(replicas.map(({ storedUploads }) => ask(storedUploads)));
+    for (const draft of drafts) {
+      await replicas[0]?.store(draft);
+      expect(await onAll(async (uploads) => (await uploads.find(draft.uploadId))?.uploadId)).toEqual(replicas.map(() => draft.uploadId));
+    }
+    const tomorrow = new Date(Math.ceil((Date.now() + 1) / DAY_MS) * DAY_MS);
+    expect((await onAll((uploads) => uploads.removeExpired(tomorrow))).toSorted()).toEqual([0, 0, drafts.length]);
+    expect(await onAll((uploads) => uploads.find(drafts[0]?.uploadId ?? ''))).toEqual(replicas.map(() => undefined));
+    await Promise.all(replicas.map((replica) => replica.close()));
   });
 }
 
