@@ -1,15 +1,17 @@
 import { parseArgs } from 'node:util';
-import { measureSlowReaders, measureSlowReadersOfBucket, measureUploadsBesideLookups } from './finding/beside.mjs';
+import { measureSlowReaders, measureSlowReadersOfBucket, measureUploadsBesideLookups, measureUploadsBesideLookupsInBucket } from './finding/beside.mjs';
 import { measureContent } from './finding/content.mjs';
-import { measureLookups } from './finding/lookups.mjs';
+import { measureLookups, measureLookupsInBucket } from './finding/lookups.mjs';
 import { measureRemoval, measureRemovalInBucket } from './finding/removal.mjs';
 import { withServices } from './support/service.mjs';
 import { printConditions } from './support/contests.mjs';
 
 const PARTS = {
   lookups: measureLookups,
+  'bucket-lookups': measureLookupsInBucket,
   content: measureContent,
   beside: measureUploadsBesideLookups,
+  'bucket-beside': measureUploadsBesideLookupsInBucket,
   readers: measureSlowReaders,
   'bucket-readers': measureSlowReadersOfBucket,
   removal: measureRemoval,

@@ -19,14 +19,14 @@ export const startBucket = async (services) => variablesFor(await startServer(se
  * Starts an S3 server with a bucket that has the index lines of `fillStore`, as compaction leaves them. Ends it with
  * the services.
  *
- * @returns {Promise<Record<string, string>>} the variables of a service that stores its uploads in the bucket.
+ * @returns the variables of a service that stores its uploads in the bucket, and what `fillStore` returns.
  */
 export async function fillBucket(services, shape) {
   const server = await startServer(services);
   const directory = join(services.directory, 'lines');
-  await fillStore(directory, shape);
+  const filled = await fillStore(directory, shape);
   await server.replaceObjects(BUCKET, segmentsIn(directory));
-  return variablesFor(server);
+  return { variables: variablesFor(server), ...filled };
 }
 
 async function startServer(services) {

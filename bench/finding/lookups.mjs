@@ -2,6 +2,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { figuresOf } from '../support/latencies.mjs';
 import { Progress } from '../support/progress.mjs';
+import { fillBucket } from './bucket-store.mjs';
 import { CUSTOMERS, DAY_MS, fillStore } from './filled-store.mjs';
 
 const MIB = 1024 * 1024;
@@ -12,9 +13,22 @@ const pick = (list) => list[Math.floor(Math.random() * list.length)];
  * Measures how long it takes to find and list uploads, and how much the service's memory grows meanwhile: more than the
  * first requests of each kind have made it grow. Sends one request after the other.
  */
-export async function measureLookups(services, { uploads, days, requests }) {
-  const { large, others, day } = await fillStore(services.data, { uploads, days });
-  const service = await services.start();
+export async function measureLookups(services, shape) {
+  const filled = await fillStore(services.data, shape);
+  return measure(await services.start(), filled, shape);
+}
+
+/**
+ * The same in a bucket on the same machine. There, the requests one after the other count (`bucket-uploads.spec.ts`), so
+ * the times have no goal.
+ */
+export async function measureLookupsInBucket(services, shape) {
+  const { variables, ...filled } = await fillBucket(services, shape);
+  const results = await measure(await services.start(variables), filled, shape);
+  return results.map(({ title, figure, goal, ok }) => ({ title: `in a bucket: ${title}`, figure, ...(goal.startsWith('p50') ? { goal: '', ok: true } : { goal, ok }) }));
+}
+
+async function measure(service, { large, others, day }, { requests }) {
   const headers = { Authorization: `Bearer ${await service.token()}` };
   const begin = Date.parse(day);
   const noon = new Date(begin + DAY_MS / 2).toISOString();

@@ -21,7 +21,7 @@ export async function measureRemoval(services, shape) {
 
 /** Like `measureRemoval`, in a bucket. */
 export async function measureRemovalInBucket(services, shape) {
-  return measure(await services.start(await fillBucket(services, withLeaving(shape))), shape, 'remove a customer in a bucket');
+  return measure(await services.start((await fillBucket(services, withLeaving(shape))).variables), shape, 'remove a customer in a bucket');
 }
 
 /** A store whose large day has `uploads` uploads of the customer who leaves, and a tenth as many of another. */
