@@ -183,6 +183,30 @@ describe('the outbox of a bucket', () => {
     expect((await outbox.next(9))?.events.map(idOf)).toEqual(ids.slice(2));
   });
 
+  it('is left to another process at once, even while it reads from a store that does not answer', async () => {
+    const on = bucket.another();
+    const outbox = outboxOn(on);
+    await outbox.open();
+    expect(await outbox.next(9)).toBeUndefined();
+    const { ids } = await share(3);
+    pass(10 * SECOND_MS);
+    const answers: (() => void)[] = [];
+    const asked = new Promise<void>((resolve) => {
+      on.before = (operation) => {
+        if (operation !== 'list') return undefined;
+        resolve();
+        return new Promise((answer) => answers.push(answer));
+      };
+    });
+    const reading = outbox.next(9);
+    await asked;
+    await outbox.close();
+    expect(await deliver(outboxOn())).toEqual(ids);
+    on.before = () => undefined;
+    for (const answer of answers) answer();
+    await reading;
+  });
+
   it('lists a store with many segments a part at a time', async () => {
     const outbox = await begin();
     const stored: string[] = [];

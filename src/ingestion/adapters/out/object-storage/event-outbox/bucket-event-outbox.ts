@@ -80,12 +80,10 @@ export class BucketEventOutbox extends EventOutbox {
     return this.jobs.run(() => this.lease.offer());
   }
 
+  /** Doesn't wait for `next`: the process may end sooner, and no other one could deliver for 40 s. */
   override close(): Promise<void> {
-    this.closing ??= this.jobs.run(async () => {
-      const { delivery } = this;
-      await delivery?.obsolete.remove().catch(() => undefined);
-      await this.lease.release();
-    });
+    const { delivery } = this;
+    this.closing ??= this.lease.release().then(() => delivery?.obsolete.remove().catch(() => undefined));
     return this.closing;
   }
 
